@@ -1,0 +1,52 @@
+"""Every error that bisample raises on purpose.
+
+::
+
+    BisampleError
+    ├── ParameterError   a parameter is out of its range          (also a ValueError)
+    ├── AnswerError      an answer cannot be privatized           (also a ValueError)
+    ├── ReportError      a report or a tally is not of the table  (also a ValueError)
+    ├── FileError        a file cannot be read or written         (also an OSError)
+    └── MissingExtraError  an optional dependency is not there    (also an ImportError)
+
+A message names the parameter, the range it may have and the next step. It never contains an answer:
+messages end in logs, and a log is not private.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AnswerError",
+    "BisampleError",
+    "FileError",
+    "MissingExtraError",
+    "ParameterError",
+    "ReportError",
+]
+
+
+class BisampleError(Exception):
+    """The root: `except BisampleError` catches whatever bisample raises on purpose."""
+
+
+class ParameterError(BisampleError, ValueError):
+    """A parameter is not of its type or out of its range."""
+
+
+class AnswerError(BisampleError, ValueError):
+    """An answer cannot be privatized as it is. The message never says what the answer was."""
+
+
+class ReportError(BisampleError, ValueError):
+    """A report or a tally does not belong to the table that should read it."""
+
+
+class FileError(BisampleError, OSError):
+    """A file cannot be read or written as asked."""
+
+
+class MissingExtraError(BisampleError, ImportError):
+    """An optional dependency is missing; the message is the command that installs it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra '{extra}': pip install 'bisample[{extra}]'")

@@ -9,6 +9,8 @@ array([1, 0, 1, 1])
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .errors import (
     AnswerError,
     BisampleError,
@@ -17,7 +19,6 @@ from .errors import (
     ParameterError,
     ReportError,
 )
-from .estimate import ChoiceEstimate, Estimate
 from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, Variance
 from .mechanisms import (
     BiSample,
@@ -29,6 +30,9 @@ from .mechanisms import (
     from_description,
 )
 from .table import Table
+
+if TYPE_CHECKING:
+    from .estimate import ChoiceEstimate, Estimate
 
 __version__ = "0.1.0"
 
@@ -54,3 +58,12 @@ __all__ = [
     "Variance",
     "from_description",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only who estimates pays for importing it: `import bisample` takes little more than NumPy does.
+    if name in {"ChoiceEstimate", "Estimate"}:
+        from . import estimate
+
+        return getattr(estimate, name)
+    raise AttributeError(f"module 'bisample' has no attribute {name!r}")

@@ -11,7 +11,7 @@ import decimal
 import numbers
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -37,6 +37,13 @@ class Numbers:
     def __len__(self) -> int:
         return len(self.values)
 
+    def to_floats(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """A copy in double precision, with NaN for whatever is missing."""
+        values = np.array(self.values, dtype=np.float64)
+        if self.missing is not None:
+            values[self.missing] = np.nan
+        return values
+
 
 @dataclass(frozen=True, repr=False)
 class Options:
@@ -56,15 +63,18 @@ def read_numbers(answers: object) -> Numbers:
     >>> column.values, column.scalar
     (array([31., nan, nan]), False)
     """
-    if answers is None or isinstance(answers, numbers.Real):
-        return Numbers(np.array([np.nan if answers is None else answers], dtype=np.float64), None, True)
+    if answers is None or isinstance(answers, (float, int)):
+        return Numbers(np.array([np.nan if answers is None else _float(answers)]), None, True)
+    if isinstance(answers, (numbers.Real, decimal.Decimal)):
+        return Numbers(np.array([_number(answers)], dtype=np.float64), None, True)  # None becomes NaN
     array, missing = _as_array(answers)
     if array.dtype.kind == "O":
         array = _numbers_from_objects(array)
     if array.dtype.kind not in "fiub":
         raise AnswerError(f"answers must be numbers, not {_what(array)}: convert the column first")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
+        with np.errstate(over="ignore"):  # becomes infinite, and is refused as such
+            array = array.astype(np.float64)
     return Numbers(*_one_dimension(array, missing))
 
 
@@ -101,13 +111,16 @@ def _as_array(answers: object) -> tuple[Array, Mask | None]:
         boxed = answers.data.astype(object)
         boxed[mask] = None
         return boxed, mask
+    if hasattr(getattr(answers, "type", None), "index_type"):
+        # Arrow's dictionaries in chunks lose their nulls in to_numpy(): they become the last entry.
+        answers = cast("Any", answers).cast(cast("Any", answers).type.value_type)
     if hasattr(answers, "to_numpy"):
         return _column_as_array(answers, answers.to_numpy), None
     if hasattr(answers, "__array__"):
         return np.asarray(answers), None
     if is_missing(answers):
         return np.array(None, dtype=object), None
-    if isinstance(answers, (str, bytes, Mapping)) or not isinstance(answers, Iterable):
+    if isinstance(answers, (str, bytes, bytearray, Mapping)) or not isinstance(answers, Iterable):
         raise AnswerError(f"answers must be numbers or options, not {type(answers).__name__}")
     # One object each: NumPy would turn [1, "2"] into text and [[1], [2, 3]] into an error of its own.
     listed = list(answers)
@@ -147,8 +160,10 @@ def is_missing(value: object) -> bool:
     """Whether a single object says "no answer": None, a masked entry, or a value unequal to itself."""
     if value is None or value is np.ma.masked:
         return True
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()  # a signalling NaN cannot be compared
     try:
-        return bool(value != value)  # noqa: PLR0124 - NaN, NaT, Decimal('NaN')
+        return bool(value != value)  # noqa: PLR0124 - NaN, NaT
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"  # pandas' NA has no truth value
 
@@ -161,20 +176,30 @@ def _numbers_from_objects(array: Array) -> Array:
     try:
         return np.array(values, dtype=np.float64).reshape(array.shape)  # None becomes NaN
     except OverflowError:
-        raise AnswerError("an answer is too large for a number in double precision") from None
+        raise _too_large() from None
 
 
 _PLAIN = {float, int, bool, type(None)}
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, numbers.Real):
-        return float(value)
     if is_missing(value):
         return None
-    if isinstance(value, decimal.Decimal):
-        return float(value)
+    # NumPy calls a duration a whole number.
+    if not isinstance(value, np.timedelta64) and isinstance(value, (numbers.Real, decimal.Decimal, np.bool_)):
+        return _float(value)
     raise AnswerError("answers must be numbers; one is text or another type: convert the column first")
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise _too_large() from None
+
+
+def _too_large() -> AnswerError:
+    return AnswerError("an answer is too large for a number in double precision")
 
 
 def _positions(values: list[Any], position: Mapping[Hashable, int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -183,7 +208,7 @@ def _positions(values: list[Any], position: Mapping[Hashable, int]) -> np.ndarra
     for i, value in enumerate(values):
         try:
             found = position.get(value)
-        except TypeError:  # not hashable, so no option
+        except (TypeError, ValueError):  # not hashable, so no option
             found = None
         if found is None:
             if not is_missing(value):

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .errors import ParameterError
+from .exact import real
 from .solve import Floats, Solution, solve
 from .table import Table
 
@@ -32,11 +33,11 @@ def normal_quantile(level: float) -> float:
     >>> round(normal_quantile(0.95), 6)
     1.959964
     """
-    if isinstance(level, (bool, str)) or not 0 < level < 1:
+    if not 0 < (value := real(level)) < 1:
         raise ParameterError(f"level must be between 0 and 1, for example 0.95, not {level!r}")
     from statistics import NormalDist  # 10 ms to import, and only needed here
 
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return -NormalDist().inv_cdf((1 - value) / 2)  # and not (1 + level) / 2, which rounds to 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,8 +287,8 @@ class _Ratio:
 def _ratio(table: Table, solution: Solution, top: int, bottom: int, z: float, bounds: Interval) -> _Ratio:
     """S / A with Fieller's interval, which keeps its level where A is small (the delta method does not).
 
-    {m : (S - mA)^2 <= z^2 (V_S - 2mC + m^2 V_A)}, cut to what is possible. Where the set is unbounded
-    the honest interval is all that is possible.
+    {m : (S - mA)^2 <= z^2 (V_S - 2mC + m^2 V_A)}, cut to what is possible. Where that leaves no
+    single interval, the honest one is all that is possible.
     """
     if not (solution.n and solution.known[top] and solution.known[bottom]):
         return _Ratio(None, None, bounds, _reason(table, solution))
@@ -301,6 +302,14 @@ def _ratio(table: Table, solution: Solution, top: int, bottom: int, z: float, bo
     if square > 0:
         root = math.sqrt(max(0.0, cross * cross - square * rest))
         interval = _within(((cross - root) / square, (cross + root) / square), bounds)
+    elif square < 0 and cross * cross > square * rest:
+        # The set is all but what lies between the roots; often only one side of it is possible.
+        root = math.sqrt(cross * cross - square * rest)
+        below, above = (cross + root) / square, (cross - root) / square
+        if below < bounds[0] <= above <= bounds[1]:
+            interval = (above, bounds[1])
+        elif bounds[0] <= below <= bounds[1] < above:
+            interval = (bounds[0], below)
     m = s / a
     error = math.sqrt(max(0.0, v_s - 2 * m * c + m * m * v_a)) / a
     return _Ratio(m, error, interval)
@@ -340,6 +349,8 @@ def _within(interval: Interval, bounds: Interval) -> Interval:
 def _reason(table: Table, solution: Solution) -> str:
     if solution.n == 0:
         return "there are no reports"
+    if not solution.empty_blocks:
+        return "the table does not tell these answers apart"
     start = sum(table.blocks[: solution.empty_blocks[0]])
     codes = table.codes[start : start + table.blocks[solution.empty_blocks[0]]]
     return f"no report has one of the codes {', '.join(codes)}"

@@ -7,6 +7,8 @@ so that the certified epsilon can only come out smaller than the one asked for.
 from __future__ import annotations
 
 import math
+import numbers
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,6 +22,7 @@ __all__ = [
     "check_epsilon",
     "exp_bounds",
     "log_above",
+    "real",
     "response_weights",
     "share",
 ]
@@ -36,6 +39,20 @@ EPSILON_MAX = 20.0
 _PRECISION = 256
 
 
+def real(value: object) -> float:
+    """The float nearest to a real number; NaN for whatever is none (text, bytes, a truth value, None).
+
+    >>> real(Fraction(1, 2)), real("0.5"), real(True)
+    (0.5, nan, nan)
+    """
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
+        return math.nan
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):
+        return math.nan
+
+
 def check_epsilon(epsilon: float) -> float:
     """Return epsilon as a float, or say what is wrong with it.
 
@@ -45,11 +62,8 @@ def check_epsilon(epsilon: float) -> float:
     Traceback (most recent call last):
     bisample.errors.ParameterError: epsilon must be a number from 1e-06 to 20, not -1: people accept 0.5 to 4
     """
-    try:
-        value = float(epsilon)
-    except (TypeError, ValueError):
-        value = math.nan
-    if isinstance(epsilon, (bool, str)) or not EPSILON_MIN <= value <= EPSILON_MAX:
+    value = real(epsilon)
+    if not EPSILON_MIN <= value <= EPSILON_MAX:
         raise ParameterError(
             f"epsilon must be a number from {EPSILON_MIN:g} to {EPSILON_MAX:g}, not {epsilon!r}:"
             " people accept 0.5 to 4"

@@ -13,28 +13,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from . import randomness
 from .answers import Numbers, is_missing, read_numbers, read_options
 from .errors import AnswerError, ParameterError, ReportError
-from .estimate import (
-    ChoiceEstimate,
-    Estimate,
-    choice_targets,
-    estimate_choice,
-    estimate_number,
-    number_targets,
-)
-from .exact import check_epsilon
+from .exact import check_epsilon, real
 from .randomness import Rng, Source
 from .sampler import Bytes
-from .solve import Counts, Floats, variances
 from .table import Table
+
+if TYPE_CHECKING:
+    # A device that only sends never estimates: these are imported where they are used.
+    from .estimate import ChoiceEstimate, Estimate
+    from .solve import Counts, Floats
 
 __all__ = ["BLOCK", "ChoiceMechanism", "Mechanism", "NumberMechanism", "Variance", "registered"]
 
@@ -85,6 +82,14 @@ class Mechanism(ABC):
     def describe(self) -> dict[str, Any]:
         """The parameters, as plain data from which the same mechanism can be made again."""
 
+    @abstractmethod
+    def privatize(self, answers: object, *, rng: Rng = None) -> Any:
+        """One code for each answer: a `uint8` array, or an int for a scalar."""
+
+    @abstractmethod
+    def estimate(self, tally: object, level: float = 0.95) -> Estimate | ChoiceEstimate:
+        """What a tally says, with standard errors and intervals."""
+
     def __repr__(self) -> str:
         parameters = ", ".join(f"{k}={v!r}" for k, v in self.describe().items() if k != "mechanism")
         return f"{type(self).__name__}({parameters})"
@@ -117,11 +122,14 @@ class Mechanism(ABC):
         >>> BiSample(epsilon=1).tally([0, 3, 3, 1])
         array([1, 1, 0, 2])
         """
-        codes = np.atleast_1d(np.asarray(reports))
-        if codes.size == 0:
+        try:
+            codes = np.atleast_1d(np.asarray(reports))
+        except ValueError:  # ragged
+            codes = np.empty((0, 0))
+        if codes.shape == (0,):
             codes = codes.astype(np.uint8)
         width = len(self.table.codes)
-        if codes.dtype.kind not in "iu" or codes.ndim != 1:
+        if codes.dtype.kind not in "iu" or codes.ndim != 1 or np.ma.is_masked(reports):
             raise ReportError("reports must be integer codes in one dimension, as privatize() returns them")
         counts = np.zeros(256, dtype=np.int64)
         for start in range(0, len(codes), BLOCK):
@@ -227,7 +235,8 @@ class NumberMechanism(Mechanism):
                 missing, rows = missing[:count], rows[:count]
             block = column.values[start:stop]
             if block.dtype != np.float64:
-                np.copyto(numbers, block)
+                with np.errstate(invalid="ignore"):  # a signalling NaN of float32 is missing like any
+                    np.copyto(numbers, block)
                 block = numbers
             if column.missing is not None:
                 np.copyto(numbers, block)
@@ -246,7 +255,8 @@ class NumberMechanism(Mechanism):
             source.fill(words.data.cast("B"))
             # The anchor above is taken when w < z, w uniform in [-2^31, 2^31) and z the distance
             # from the middle of the gap in units of gap / 2^32. With more anchors each gap counts.
-            np.subtract(block, self._first_middle, out=numbers)
+            with np.errstate(invalid="ignore"):
+                np.subtract(block, self._first_middle, out=numbers)
             np.multiply(numbers, self._scale, out=numbers)
             np.copyto(anchor_words, words)
             if self._gaps == 1:
@@ -275,7 +285,7 @@ class NumberMechanism(Mechanism):
         if not clip:
             raise AnswerError(
                 f"an answer lies outside [{self.lower:g}, {self.upper:g}]: widen lower and upper,"
-                " or pass clip=True to move such answers to the nearest end"
+                " or ask for clip (clip=True, --clip) to move such answers to the nearest end"
             )
 
     def estimate(self, tally: object, level: float = 0.95) -> Estimate:
@@ -287,6 +297,8 @@ class NumberMechanism(Mechanism):
         >>> abs(e.mean - 40) < 4 * e.mean_error, abs(e.answer_rate - 0.7) < 4 * e.answer_rate_error
         (True, True)
         """
+        from .estimate import estimate_number
+
         return estimate_number(
             self.table,
             tally,
@@ -311,6 +323,9 @@ class NumberMechanism(Mechanism):
         >>> round(v.mean, 2), round(v.answer_rate, 2)
         (10.97, 4.26)
         """
+        from .estimate import number_targets
+        from .solve import variances
+
         shares, mean, spread, rate = self._population(values, answer_rate)
         targets = number_targets(self.table)
         covariance = variances(self.table, shares, targets)
@@ -336,7 +351,7 @@ class NumberMechanism(Mechanism):
         if column.missing is not None:
             held[column.missing] = np.nan
         answered = held[~np.isnan(held)]
-        rate = len(answered) / len(held) if answer_rate is None else float(answer_rate)
+        rate = len(answered) / max(1, len(held)) if answer_rate is None else real(answer_rate)
         if not len(answered) or not 0 < rate <= 1:
             raise ParameterError("variance needs at least one value, and an answer rate above 0 and up to 1")
         if rate < 1 and not self.table.refusal:
@@ -400,6 +415,8 @@ class ChoiceMechanism(Mechanism):
         >>> round(RandomizedResponse(epsilon=1).estimate([600, 400]).proportions[True], 4)
         0.2836
         """
+        from .estimate import estimate_choice
+
         return estimate_choice(
             self.table,
             tally,
@@ -418,9 +435,12 @@ class ChoiceMechanism(Mechanism):
         >>> round(RandomizedResponse(epsilon=1).variance([True, False]).proportions[True], 4)
         1.1707
         """
+        from .estimate import choice_targets
+        from .solve import variances
+
         held = np.bincount(read_options(values, self.options).rows, minlength=len(self.options) + 1)
         answered = held[:-1].sum()
-        rate = answered / held.sum() if answer_rate is None else float(answer_rate)
+        rate = answered / max(1, held.sum()) if answer_rate is None else real(answer_rate)
         if not answered or not 0 < rate <= 1:
             raise ParameterError("variance needs at least one answer, and an answer rate above 0 and up to 1")
         if rate < 1 and not self.table.refusal:
@@ -445,13 +465,8 @@ def check_range(lower: float, upper: float) -> tuple[float, float]:
     Traceback (most recent call last):
     bisample.errors.ParameterError: lower must be less than upper, and both finite numbers: not 90 and 17
     """
-    try:
-        low, high = float(lower), float(upper)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if "str" in {type(lower).__name__, type(upper).__name__} or not (
-        low < high and math.isfinite(low) and math.isfinite(high)
-    ):
+    low, high = real(lower), real(upper)
+    if not -math.inf < low < high < math.inf:
         raise ParameterError(
             f"lower must be less than upper, and both finite numbers: not {lower!r} and {upper!r}"
         )
@@ -465,15 +480,19 @@ def check_range(lower: float, upper: float) -> tuple[float, float]:
 
 def check_options(options: Sequence[Hashable]) -> tuple[Hashable, ...]:
     """The options as a tuple, or an error that says what is wrong with them."""
-    if isinstance(options, (str, bytes)):
-        raise ParameterError("options must be a list such as ['yes', 'no'], not one text")
+    if isinstance(options, (str, bytes, AbstractSet, Mapping)):  # a set has another order in every process
+        raise ParameterError(
+            f"options must be a list such as ['yes', 'no'], in an order, not a {type(options).__name__}"
+        )
     try:
         listed = tuple(options)
-        distinct = len(set(listed))
+        distinct = min(len(set(listed)), len({str(option) for option in listed}))
     except TypeError:
         raise ParameterError("options must be a list of texts, numbers or booleans") from None
     if not 2 <= len(listed) <= 255:
         raise ParameterError(f"a choice has 2 to 255 options, not {len(listed)}")
     if distinct < len(listed) or any(is_missing(option) for option in listed):
-        raise ParameterError("options must differ, and none may be None or NaN: declining needs no option")
+        raise ParameterError(
+            "options must differ, also as text, and none may be None or NaN: declining needs no option"
+        )
     return listed

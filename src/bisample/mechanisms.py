@@ -187,6 +187,8 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
     >>> from_description({"mechanism": "bisample", "epsilon": 1, "lower": 17, "upper": 90})
     BiSample(epsilon=1.0, lower=17.0, upper=90.0)
     """
+    if not isinstance(description, Mapping):
+        raise ParameterError(f"a description is what describe() returned, not a {type(description).__name__}")
     parameters = dict(description)
     name = parameters.pop("mechanism", None)
     kind = registered().get(name) if isinstance(name, str) else None
@@ -195,7 +197,8 @@ def from_description(description: Mapping[str, Any]) -> Mechanism:
     try:
         return kind(**parameters)
     except TypeError as problem:
-        raise ParameterError(f"{name} does not take these parameters: {', '.join(parameters)}") from problem
+        given = ", ".join(parameters)
+        raise ParameterError(f"{name} cannot be made from {given}: {problem}") from problem
 
 
 def _response_rows(total: int, epsilon: float, k: int) -> list[list[int]]:

@@ -18,6 +18,7 @@ from .errors import AnswerError, ParameterError, ReportError
 from .estimate import Estimate, normal_quantile
 from .exact import check_epsilon
 from .mechanism import Variance, check_range
+from .randomness import generator
 from .solve import Floats
 
 __all__ = ["HYBRID_EPSILON", "Hybrid", "Piecewise"]
@@ -42,25 +43,32 @@ class _RealValued(ABC):
 
     def privatize(self, answers: object, *, rng: np.random.Generator | int) -> Floats:
         """One float for each answer, in the scaled domain; a simulation, so `rng` must be given."""
-        column = read_numbers(answers)
-        values = np.asarray(column.values, dtype=np.float64)
-        if np.isnan(values).any() or column.missing is not None:
-            raise AnswerError(f"an answer is missing, and {self.name} has no report for a refusal")
-        if not ((values >= self.lower) & (values <= self.upper)).all():
-            raise AnswerError(
-                f"an answer lies outside [{self.lower:g}, {self.upper:g}]: widen lower and upper"
-            )
+        scaled = self._scaled(answers)
         if rng is None:
             raise ParameterError(
                 f"{self.name} is for simulations only, as the low bits of its reports reveal answers:"
                 " pass rng= a seed, or use BiSample, ThreeState or Harmony to protect people"
             )
-        scaled = 2 * (values - self.lower) / (self.upper - self.lower) - 1
-        return self._perturb(scaled, np.random.default_rng(rng))
+        return self._perturb(scaled, generator(rng))
+
+    def _scaled(self, answers: object) -> Floats:
+        """The answers moved to [-1, 1]; a missing one or one out of range is an error."""
+        values = read_numbers(answers).to_floats()
+        if np.isnan(values).any():
+            raise AnswerError(f"an answer is missing, and {self.name} has no report for a refusal")
+        if not ((values >= self.lower) & (values <= self.upper)).all():
+            raise AnswerError(
+                f"an answer lies outside [{self.lower:g}, {self.upper:g}]: widen lower and upper"
+            )
+        scaled: Floats = 2 * (values - self.lower) / (self.upper - self.lower) - 1
+        return scaled
 
     def estimate(self, reports: object, level: float = 0.95) -> Estimate:
         """The mean with its error and interval, from the reports themselves."""
-        values = np.asarray(reports, dtype=np.float64)
+        try:
+            values = np.asarray(reports, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.empty(())
         if values.ndim != 1 or not np.isfinite(values).all():
             raise ReportError("reports must be finite numbers in one dimension, as privatize() returns them")
         z, n = normal_quantile(level), len(values)
@@ -100,10 +108,9 @@ class _RealValued(ABC):
         >>> round(Piecewise(epsilon=1).variance([0.0], realised=True).mean, 3)  # (z+3) / (3 (z-1)^2)
         3.682
         """
-        column = read_numbers(values)
-        scaled = (
-            2 * (np.asarray(column.values, dtype=np.float64) - self.lower) / (self.upper - self.lower) - 1
-        )
+        scaled = self._scaled(values)
+        if not len(scaled):
+            raise ParameterError("variance needs at least one value")
         noise = float(np.mean(self._noise(scaled**2)))
         spread = 0.0 if realised else float(scaled.var())
         scale = ((self.upper - self.lower) / 2) ** 2

@@ -65,10 +65,11 @@ def plan_questions(
     for answered in range(1, int(questions) + 1):
         each = epsilon / answered
         try:
-            rate = answer_rate if mechanism.build(each, **options).refusal else 1.0
-            variance = mechanism(each, **options).variance(values, answer_rate=rate).mean
+            candidate_mechanism = mechanism(each, **options)
         except BisampleError:  # too small for the weights, or too many codes: not a candidate
             continue
+        rate = answer_rate if candidate_mechanism.table.refusal else 1.0
+        variance = candidate_mechanism.variance(values, answer_rate=rate).mean
         assert variance is not None
         candidate = QuestionPlan(int(questions), answered, epsilon, each, questions / answered * variance)
         if best is None or candidate.variance < best.variance:
@@ -90,7 +91,7 @@ def assign_questions(
     >>> asked.sum(axis=1)
     array([1, 1, 1])
     """
-    if isinstance(n, bool) or n < 0:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
         raise ParameterError(f"n must be an integer from 0, not {n!r}")
     order = np.argsort(np.random.default_rng(rng).random((n, plan.questions)), axis=1)
     chosen: np.ndarray[Any, np.dtype[np.bool_]] = order < plan.answered

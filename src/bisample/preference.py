@@ -8,13 +8,14 @@ possible, they fake. Fakes bias every estimate; these functions simulate by how 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from .answers import read_numbers
 from .errors import ParameterError
-from .exact import check_epsilon
+from .exact import check_epsilon, real
+from .mechanism import check_range
+from .randomness import Seed, generator
 from .solve import Floats
 
 __all__ = ["fake_random", "fake_top", "preferences", "prepare_values", "true_answer_rate"]
@@ -35,21 +36,19 @@ def prepare_values(values: object, epsilon: float, preferred: object) -> Floats:
         raise ParameterError(
             f"preferred must be one number or {len(column)}, one a value, not {len(accepted)}"
         )
-    prepared: Floats = np.where(check_epsilon(epsilon) <= accepted.values, column.values, np.nan)
-    if column.missing is not None:
-        prepared[column.missing] = np.nan
+    prepared: Floats = np.where(check_epsilon(epsilon) <= accepted.to_floats(), column.to_floats(), np.nan)
     return prepared
 
 
-def preferences(
-    n: int, rng: np.random.Generator | int, mean: float = PREFERRED_MEAN, sd: float = PREFERRED_SD
-) -> Floats:
+def preferences(n: int, rng: Seed, mean: float = PREFERRED_MEAN, sd: float = PREFERRED_SD) -> Floats:
     """Preferred epsilons of n people, normally distributed as in the paper.
 
     >>> preferences(3, rng=1).round(2)
     array([5.52, 6.23, 5.5 ])
     """
-    drawn: Floats = np.random.default_rng(rng).normal(mean, sd, n)
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0 or not real(sd) >= 0:
+        raise ParameterError(f"n must be an integer from 0 and sd a number from 0, not {n!r} and {sd!r}")
+    drawn: Floats = generator(rng).normal(mean, sd, n)
     return drawn
 
 
@@ -68,21 +67,18 @@ def fake_top(prepared: object, upper: float = 1.0) -> Floats:
     >>> fake_top([0.5, float("nan")])
     array([0.5, 1. ])
     """
-    values = read_numbers(prepared).values
+    values = read_numbers(prepared).to_floats()
     faked: Floats = np.where(np.isnan(values), upper, values)
     return faked
 
 
-def fake_random(
-    prepared: object, rng: np.random.Generator | int, lower: float = -1.0, upper: float = 1.0
-) -> Floats:
+def fake_random(prepared: object, rng: Seed, lower: float = -1.0, upper: float = 1.0) -> Floats:
     """RND: those who would decline give a value uniform in [lower, upper] instead.
 
     >>> bool(abs(fake_random([float("nan")], rng=1)[0]) <= 1)
     True
     """
-    values: Any = read_numbers(prepared).values
-    faked: Floats = np.where(
-        np.isnan(values), np.random.default_rng(rng).uniform(lower, upper, len(values)), values
-    )
+    values = read_numbers(prepared).to_floats()
+    low, high = check_range(lower, upper)
+    faked: Floats = np.where(np.isnan(values), generator(rng).uniform(low, high, len(values)), values)
     return faked

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import ParameterError, ReportError
+from .answers import read_numbers
+from .errors import AnswerError, ParameterError, ReportError
 from .exact import check_epsilon
 from .mechanism import check_range
 from .mechanisms import PrivKV
+from .randomness import generator
 from .solve import check_tally
 
 __all__ = ["PrivKVM", "PrivKVMEstimate"]
@@ -85,23 +87,25 @@ class PrivKVM:
         >>> abs(e.missing_rate - 0.3) < 0.02, abs(e.mean - 0.5) < 0.05
         (True, True)
         """
-        if rng is None:
-            raise ParameterError("simulate needs rng= a seed or a NumPy generator")
-        generator = np.random.default_rng(rng)
-        held = np.asarray(values, dtype=np.float64)
+        draw = generator(rng)
+        held = read_numbers(values).to_floats()
+        if ((held < self.lower) | (held > self.upper)).any():
+            raise AnswerError(
+                f"an answer lies outside [{self.lower:g}, {self.upper:g}]: widen lower and upper"
+            )
         n = len(held)
         scaled = 2 * (held - self.lower) / (self.upper - self.lower) - 1
         refused = np.isnan(scaled)
         # The key is perturbed once and kept: asking again would spend budget again.
-        key = (generator.random(n) < self._p1) != refused
+        key = (draw.random(n) < self._p1) != refused
         faked = key & refused
         means: list[float] = []
         fake = None  # round 1 draws each fake from U[-1, 1]
         for _ in range(self.rounds):
             sent = scaled.copy()
-            sent[faked] = generator.uniform(-1, 1, int(faked.sum())) if fake is None else fake
-            up = generator.random(n) < (1 + np.where(key, sent, 0)) / 2
-            up ^= generator.random(n) >= self._p2
+            sent[faked] = draw.uniform(-1, 1, int(faked.sum())) if fake is None else fake
+            up = draw.random(n) < (1 + np.where(key, sent, 0)) / 2
+            up ^= draw.random(n) >= self._p2
             means.append(self._round_mean(int((~up & key).sum()), int((up & key).sum())))
             fake = means[-1]
         return self._finish(n, means, n - int(key.sum()))

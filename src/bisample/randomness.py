@@ -14,7 +14,7 @@ from .errors import ParameterError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Replay", "Rng", "Secure", "Simulation", "Source", "resolve"]
+__all__ = ["Replay", "Rng", "Secure", "Seed", "Simulation", "Source", "generator", "resolve"]
 
 # Below this many bytes one call of the system is cheaper than setting up a cipher.
 _CIPHER_FROM = 2048
@@ -29,7 +29,8 @@ class Source(Protocol):
         """Overwrite all of a writable, contiguous buffer of bytes."""
 
 
-Rng: TypeAlias = "Source | np.random.Generator | int | None"
+Seed: TypeAlias = "np.random.Generator | int"
+Rng: TypeAlias = "Source | Seed | None"
 
 
 class Secure:
@@ -130,15 +131,30 @@ def resolve(rng: Rng) -> Source:
     """
     if rng is None:
         return Secure()
-    if hasattr(rng, "fill"):
+    # NumPy's own arrays and scalars have a `fill`, which is something else.
+    if hasattr(rng, "fill") and hasattr(rng, "simulated"):
         return cast("Source", rng)
+
+    return Simulation(_generator(rng, "None (secure), a seed"))
+
+
+def generator(rng: Seed) -> np.random.Generator:
+    """The NumPy generator of a simulation, which must be given: a generator, or a seed for one.
+
+    >>> generator(7).integers(100, size=3)
+    array([94, 62, 68])
+    """
+    return _generator(rng, "a seed")
+
+
+def _generator(rng: object, choices: str) -> np.random.Generator:
     import numpy as np
 
     if isinstance(rng, np.random.Generator):
-        return Simulation(rng)
-    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
-        return Simulation(np.random.default_rng(int(rng)))
+        return rng
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, (bool, np.timedelta64)) and rng >= 0:
+        return np.random.default_rng(int(rng))
     raise ParameterError(
-        "rng must be None (secure), a seed (an integer from 0) or a numpy.random.Generator,"
-        f" not {type(rng).__name__}"
+        f"rng must be {choices} (an integer from 0) or a numpy.random.Generator, not"
+        f" {f'the integer {rng}' if isinstance(rng, (int, np.integer)) else type(rng).__name__}"
     )

@@ -24,6 +24,8 @@ from .table import Table
 __all__ = ["Floats", "Solution", "check_tally", "solve", "variances"]
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+MAX_REPORTS = 2**53  # what a float, and so JavaScript, counts exactly
+
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 # Singular values of W below this part of the largest are zero by the table's structure. Real ones
@@ -53,15 +55,20 @@ def check_tally(table: Table, tally: object) -> Counts:
     Traceback (most recent call last):
     bisample.errors.ReportError: a tally for this table has 2 counts, not 3: was it made by another mechanism?
     """
-    counts = np.asarray(tally)
+    try:
+        counts = np.asarray(tally)
+    except ValueError:  # ragged
+        counts = np.empty((), dtype=object)
     width = len(table.codes)
     if counts.shape != (width,):
         size = len(counts) if counts.ndim == 1 else f"shape {counts.shape}"
         raise ReportError(
             f"a tally for this table has {width} counts, not {size}: was it made by another mechanism?"
         )
-    if counts.dtype.kind not in "iu" or (counts < 0).any():
+    if counts.dtype.kind not in "iu" or (counts < 0).any() or np.ma.isMaskedArray(tally):
         raise ReportError("a tally holds integer counts from 0; estimate() takes what tally() returned")
+    if sum(counts.tolist()) > MAX_REPORTS:
+        raise ReportError("a tally counts up to 2**53 reports: more than that are no longer exact")
     return counts.astype(np.int64)
 
 

@@ -7,8 +7,8 @@ e**epsilon, and as both are integers anyone can check that exactly: the table is
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import ParameterError
-from .exact import TOTAL, TOTAL_BITS, exp_bounds, log_above
+from .exact import TOTAL, TOTAL_BITS, exp_bounds, log_above, real
 
 if TYPE_CHECKING:
     from .sampler import Sampler
@@ -94,6 +94,8 @@ class Table:
                 f"a table has 2 to {MAX_CODES} codes and 1 to {MAX_CODES} rows, not {width} and {height}:"
                 " a report is one byte"
             )
+        if not all(isinstance(label, str) for label in (*self.rows, *self.codes)):
+            raise ParameterError("the labels of rows and codes must be texts")
         if len(self.rows) != height or len(self.codes) != width:
             raise ParameterError(f"a table of {height} rows and {width} codes needs as many labels")
         self._check_weights(width)
@@ -138,6 +140,8 @@ class Table:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the table as canonical JSON: two parties that agree on it agree on the mechanism."""
+        import hashlib
+
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -174,13 +178,16 @@ class Table:
         """A float that is proven to be at least the table's epsilon, and next to it."""
         return log_above(self.worst_pair.ratio)
 
-    def satisfies(self, epsilon: float) -> bool:
+    def satisfies(self, epsilon: Fraction | float) -> bool:
         """Whether every ratio is at most e**epsilon, proven in rational arithmetic.
 
         >>> Table([[3 * 2**46, 2**46], [2**46, 3 * 2**46]], rows=("a", "b")).satisfies(1.0986)
         False
         """
-        return self.worst_pair.ratio <= exp_bounds(Fraction(epsilon))[0]
+        if not 0 <= real(epsilon) < math.inf:
+            raise ParameterError(f"epsilon must be a number from 0, not {epsilon!r}")
+        exact = Fraction(epsilon if isinstance(epsilon, Fraction) else real(epsilon))
+        return self.worst_pair.ratio <= exp_bounds(exact)[0]
 
     def certificate(self, epsilon: float) -> dict[str, Any]:
         """The privacy claim with all that is needed to check it by hand, ready for JSON.
@@ -228,18 +235,20 @@ class Table:
         >>> Table.from_dict(json.loads(json.dumps(table.to_dict()))) == table
         True
         """
+        names = ("weights", "rows", "codes", "anchors", "refusal", "blocks")
         try:
-            if data["total_bits"] != TOTAL_BITS:
-                raise ParameterError(f"total_bits must be {TOTAL_BITS}, not {data['total_bits']!r}")
-            return cls(
-                data["weights"],
-                rows=data["rows"],
-                codes=data["codes"],
-                anchors=data["anchors"],
-                refusal=data["refusal"],
-                blocks=data["blocks"],
-            )
+            total_bits, fields = data["total_bits"], {name: data[name] for name in names}
         except (KeyError, TypeError) as problem:
+            raise ParameterError(f"not a table: {type(problem).__name__} {problem}") from problem
+        if total_bits != TOTAL_BITS:
+            raise ParameterError(f"total_bits must be {TOTAL_BITS}, not {total_bits!r}")
+        if not isinstance(fields["refusal"], bool) or isinstance(fields["rows"], str):
+            raise ParameterError("refusal must be true or false, and rows a list of texts")
+        try:
+            return cls(**fields)
+        except ParameterError:
+            raise
+        except (TypeError, ValueError) as problem:
             raise ParameterError(f"not a table: {type(problem).__name__} {problem}") from problem
 
 

@@ -1,0 +1,233 @@
+"""The command line: a thin adapter over the core, about 15 lines a command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import __version__, demo
+from .errors import AnswerError, BisampleError, ParameterError
+from .files import REPORT_COLUMN, ReportWriter, numbers_from_text, read_column, read_note
+from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, registered
+from .mechanisms import from_description
+from .progress import ProgressBar
+from .randomness import Rng
+
+__all__ = ["main"]
+
+_EXAMPLES = """\
+examples:
+  bisample demo
+  bisample privatize people.csv --column age --epsilon 1 --lower 17 --upper 90 --out reports.csv
+  bisample estimate reports.csv
+  bisample certify --epsilon 1 --json
+
+An empty cell, NA or NaN is a refusal and is sent like any answer: nobody can tell who declined.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, or 2 with one line on standard error.
+
+    >>> main(["certify", "--mechanism", "rr", "--epsilon", "1"])
+    rr satisfies 1-local differential privacy: proven bound 0.9999999999999838
+      worst: code 0 is sent by 'False' with 205774696394005 / 2^48, by 'True' with 75700280316651 / 2^48
+    0
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except BisampleError as problem:
+        print(f"bisample: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return code
+
+
+def privatize(arguments: argparse.Namespace) -> int:
+    """Turn a column of answers into a file of reports."""
+    mechanism = _mechanism(arguments)
+    rng = None if arguments.seed is None else np.random.default_rng(arguments.seed)
+    counts = np.zeros(len(mechanism.table.codes), dtype=np.int64)
+    with (
+        ReportWriter.open(arguments.out, mechanism, simulated=rng is not None) as writer,
+        ProgressBar("privatizing") as bar,
+    ):
+        for piece in read_column(arguments.file, arguments.column, bar.update):
+            reports = _reports(mechanism, piece, writer.n + 1, rng, arguments.clip)
+            writer.write(reports)
+            counts += mechanism.tally(reports)
+    if arguments.json:
+        print(
+            json.dumps(
+                {"out": arguments.out, "reports": writer.n, "tally": counts.tolist(), **mechanism.describe()}
+            )
+        )
+    else:
+        secure = "secure randomness" if rng is None else "a seed: a simulation, which protects nobody"
+        print(f"{writer.n:,} reports in {arguments.out}, made with {secure}")
+        print(f"next: bisample estimate {arguments.out}")
+    return 0
+
+
+def estimate(arguments: argparse.Namespace) -> int:
+    """Estimate the mean and the answer rate from a file of reports."""
+    described = arguments.epsilon is not None
+    mechanism = _mechanism(arguments) if described else read_note(arguments.file)
+    counts = np.zeros(len(mechanism.table.codes), dtype=np.int64)
+    with ProgressBar("counting") as bar:
+        for piece in read_column(arguments.file, arguments.column, bar.update):
+            counts += mechanism.tally(_codes(piece))
+    result = mechanism.estimate(counts, level=arguments.level)
+    print(result.to_json() if arguments.json else result)
+    return 0
+
+
+def certify(arguments: argparse.Namespace) -> int:
+    """Print a mechanism's privacy certificate."""
+    mechanism = _mechanism(arguments, needs_range=False)
+    claim = mechanism.certificate()
+    if arguments.json:
+        print(json.dumps(claim, indent=2))
+        return 0
+    worst = claim["worst"]
+    print(
+        f"{mechanism.name} satisfies {mechanism.epsilon:g}-local differential privacy:"
+        f" proven bound {mechanism.epsilon_upper}"
+    )
+    by = [
+        f"{row!r} with {weight} / 2^48" for row, weight in zip(worst["rows"], worst["weights"], strict=True)
+    ]
+    print(f"  worst: code {worst['code']} is sent by {by[0]}, by {by[1]}")
+    return 0
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bisample",
+        description="Sensitive numbers with refusals, under local differential privacy.",
+        epilog=_EXAMPLES,
+        formatter_class=_HelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"bisample {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    command = commands.add_parser(
+        "privatize", help="turn a column of answers into reports", description=privatize.__doc__
+    )
+    command.add_argument("file", help="CSV (with a header line, UTF-8) or Parquet file of answers")
+    command.add_argument("--column", required=True, help="the column with the answers")
+    command.add_argument(
+        "--out", required=True, help="the file to write: .csv or .parquet; a note goes beside it"
+    )
+    command.add_argument(
+        "--clip", action="store_true", help="move numbers outside the range to its nearest end"
+    )
+    command.add_argument("--seed", type=int, help="simulate with this seed: reproducible, and not private")
+    _add_mechanism(command, epsilon_required=True)
+    command.set_defaults(run=privatize)
+
+    command = commands.add_parser(
+        "estimate", help="estimates with intervals from reports", description=estimate.__doc__
+    )
+    command.add_argument("file", help="CSV or Parquet file of reports")
+    command.add_argument(
+        "--column", default=REPORT_COLUMN, help="the column with the reports (default: %(default)s)"
+    )
+    command.add_argument(
+        "--level", type=float, default=0.95, help="level of the intervals (default: %(default)s)"
+    )
+    _add_mechanism(command, epsilon_required=False)
+    command.set_defaults(run=estimate)
+
+    command = commands.add_parser("certify", help="print the proof of privacy", description=certify.__doc__)
+    _add_mechanism(command, epsilon_required=True)
+    command.set_defaults(run=certify)
+
+    command = commands.add_parser(
+        "demo", help="100,000 people's ages, estimated", description=demo.run.__doc__
+    )
+    demo.add_arguments(command)
+    command.set_defaults(run=demo.run)
+    return parser
+
+
+def _add_mechanism(command: argparse.ArgumentParser, *, epsilon_required: bool) -> None:
+    note = "" if epsilon_required else "; without it the note beside the file says how it was made"
+    names = sorted(registered())
+    command.add_argument(
+        "--epsilon",
+        type=float,
+        required=epsilon_required,
+        help=f"the privacy parameter: smaller is safer{note}",
+    )
+    command.add_argument("--mechanism", default="bisample", choices=names, help="default: %(default)s")
+    command.add_argument("--lower", type=float, help="the least answer a number can have")
+    command.add_argument("--upper", type=float, help="the largest")
+    command.add_argument(
+        "--options", nargs="+", metavar="OPTION", help="the options of a choice (k-rr and rr)"
+    )
+    command.add_argument("--json", action="store_true", help="print JSON, for a program to read")
+
+
+def _mechanism(arguments: argparse.Namespace, *, needs_range: bool = True) -> Mechanism:
+    described: dict[str, Any] = {"mechanism": arguments.mechanism, "epsilon": arguments.epsilon}
+    number = issubclass(registered()[arguments.mechanism], NumberMechanism)
+    unfit = ("options",) if number else ("lower", "upper")
+    for name in ("lower", "upper", "options"):
+        value = getattr(arguments, name)
+        if value is not None and name in unfit:
+            raise ParameterError(f"--{name} is not for {arguments.mechanism}")
+        if value is not None:
+            described[name] = value
+    if number and needs_range and not {"lower", "upper"} <= described.keys():
+        raise ParameterError(
+            "--lower and --upper are needed: the least and the largest answer that can be given,"
+            " chosen before looking at the answers"
+        )
+    if not number and "options" not in described and arguments.mechanism != "rr":
+        raise ParameterError("--options are needed: what can be chosen, for example --options tea coffee")
+    return from_description(described)
+
+
+def _reports(mechanism: Mechanism, piece: list[Any], first_row: int, rng: Rng, clip: bool) -> Any:
+    """The reports of a piece of a column. Options are compared as text."""
+    if isinstance(mechanism, NumberMechanism):
+        textual = any(isinstance(entry, str) for entry in piece)
+        numbers = numbers_from_text(piece, first_row) if textual else piece
+        return mechanism.privatize(numbers, rng=rng, clip=clip)
+    assert isinstance(mechanism, ChoiceMechanism)
+    if clip:
+        raise ParameterError("--clip is for numbers: a choice has no nearest end")
+    options = {str(option): option for option in mechanism.options}
+    try:
+        answers = [None if entry is None else options[str(entry)] for entry in piece]
+    except KeyError:
+        known = ", ".join(options)
+        raise AnswerError(f"an answer is not among the options {known}: add it to --options") from None
+    return mechanism.privatize(answers, rng=rng)
+
+
+def _codes(piece: list[Any]) -> Any:
+    try:
+        return np.array(piece, dtype=object).astype(np.int64)
+    except (TypeError, ValueError):
+        raise AnswerError("a report is no integer: is this a file of reports, or of answers?") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

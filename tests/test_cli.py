@@ -1,0 +1,263 @@
+"""The command line, run in-process on real files."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bisample.cli import main
+
+RANGE = ["--epsilon", "2", "--lower", "17", "--upper", "90"]
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.csv"
+    rng = np.random.default_rng(1)
+    ages = rng.integers(17, 91, 20_000)
+    declined = rng.random(20_000) < 0.3
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "age", "drink"])
+        for i, age in enumerate(ages):
+            drink = "" if declined[i] else "tea" if age > 40 else "coffee"
+            writer.writerow([f"p{i}", "" if declined[i] else age, drink])
+    return (
+        path,
+        float(ages[~declined].mean()),
+        float(1 - declined.mean()),
+        float((ages[~declined] > 40).mean()),
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_column_of_numbers_goes_to_reports_and_to_an_estimate_near_the_truth(
+    people, tmp_path, capsys, suffix
+):
+    path, mean, rate, _ = people
+    out = tmp_path / f"reports{suffix}"
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out), "--seed", "1"]) == 0
+    assert "a simulation, which protects nobody" in capsys.readouterr().out
+    assert main(["estimate", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n"] == 20_000
+    assert abs(found["mean"] - mean) < 4 * found["mean_error"]
+    assert abs(found["answer_rate"] - rate) < 4 * found["answer_rate_error"]
+
+
+def test_a_column_of_options_goes_to_proportions(people, tmp_path, capsys):
+    path, _, _, tea = people
+    out = tmp_path / "reports.csv"
+    choice = ["--mechanism", "k-rr", "--epsilon", "2", "--options", "tea", "coffee"]
+    assert main(["privatize", str(path), "--column", "drink", *choice, "--out", str(out), "--seed", "1"]) == 0
+    capsys.readouterr()
+    assert main(["estimate", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert abs(found["proportions"]["tea"] - tea) < 4 * found["proportions_error"]["tea"]
+
+
+def test_csv_and_parquet_answers_give_the_same_reports(people, tmp_path):
+    path, *_ = people
+    parquet = tmp_path / "people.parquet"
+    pd.read_csv(path).to_parquet(parquet)
+    outs = []
+    for source in (path, parquet):
+        out = tmp_path / f"{source.suffix[1:]}.csv"
+        assert (
+            main(["privatize", str(source), "--column", "age", *RANGE, "--out", str(out), "--seed", "5"]) == 0
+        )
+        outs.append(out.read_text())
+    assert outs[0] == outs[1]
+
+
+def test_without_a_seed_two_runs_differ_and_the_note_says_secure(people, tmp_path):
+    path, *_ = people
+    texts = []
+    for name in ("a.csv", "b.csv"):
+        out = tmp_path / name
+        assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)]) == 0
+        texts.append(out.read_text())
+        assert json.loads((tmp_path / f"{name}.json").read_text())["randomness"] == "secure"
+    assert texts[0] != texts[1]
+
+
+def test_reports_hold_one_code_a_person_and_nothing_else(people, tmp_path):
+    path, *_ = people
+    out = tmp_path / "reports.csv"
+    main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)])
+    lines = out.read_text().split()
+    assert lines[0] == "report"
+    assert len(lines) == 20_001
+    assert set(lines[1:]) <= {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["privatize", "{path}", "--column", "Age", *RANGE], "did you mean 'age'?"),
+        (["privatize", "{path}", "--column", "zzzzzz", *RANGE], "does it have a header line?"),
+        (["privatize", "{path}.not", "--column", "age", *RANGE], "there is no file"),
+        (["privatize", "{path}", "--column", "name", *RANGE], "row 1 is not a number"),
+        (["privatize", "{path}", "--column", "age", "--epsilon", "1"], "--lower and --upper are needed"),
+        (
+            ["privatize", "{path}", "--column", "age", "--epsilon", "0", "--lower", "0", "--upper", "1"],
+            "epsilon must",
+        ),
+        (
+            ["privatize", "{path}", "--column", "age", "--epsilon", "1", "--lower", "20", "--upper", "30"],
+            "outside [20, 30]",
+        ),
+        (
+            ["privatize", "{path}", "--column", "age", "--epsilon", "1", "--options", "a", "b"],
+            "--options is not for",
+        ),
+        (
+            ["privatize", "{path}", "--column", "drink", "--mechanism", "k-rr", "--epsilon", "1"],
+            "--options are needed",
+        ),
+        (
+            [
+                "privatize",
+                "{path}",
+                "--column",
+                "drink",
+                "--mechanism",
+                "k-rr",
+                "--epsilon",
+                "1",
+                "--options",
+                "x",
+                "y",
+            ],
+            "not among the options x, y",
+        ),
+        (
+            [
+                "privatize",
+                "{path}",
+                "--column",
+                "drink",
+                "--mechanism",
+                "k-rr",
+                "--epsilon",
+                "1",
+                "--clip",
+                "--options",
+                "tea",
+                "coffee",
+            ],
+            "--clip is for numbers",
+        ),
+        (
+            ["privatize", "{path}", "--column", "age", *RANGE, "--mechanism", "harmony"],
+            "has no code for a refusal",
+        ),
+        (["estimate", "{path}"], "pass --mechanism, --epsilon and the range"),
+        (["estimate", "{path}", "--column", "age", *RANGE], "a file of reports, or of answers?"),
+        (["certify", "--epsilon", "99"], "epsilon must be a number from"),
+    ],
+)
+def test_wrong_input_is_one_line_that_helps_and_leaves_no_file(people, tmp_path, capsys, arguments, says):
+    path, *_ = people
+    out = tmp_path / "out.csv"
+    if arguments[0] == "privatize":
+        arguments = [*arguments, "--out", str(out)]
+    assert main([a.format(path=path) for a in arguments]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+    assert {p.name for p in tmp_path.iterdir()} == {"people.csv"}
+
+
+def test_a_file_without_a_header_does_not_leak_its_first_line(tmp_path, capsys):
+    path = tmp_path / "bare.csv"
+    path.write_text("48213\n51877\n")
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(tmp_path / "o.csv")]) == 2
+    assert "48213" not in capsys.readouterr().err
+
+
+def test_broken_files_are_named(tmp_path, capsys):
+    for name, content, says in (
+        ("short.csv", b"a,age\n1,2\n3\n", "line 3"),
+        ("latin.csv", "a,age\n\xe9,2\n".encode("latin-1"), "not UTF-8"),
+        ("bad.parquet", b"not parquet", "not a Parquet file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert (
+            main(
+                [
+                    "privatize",
+                    str(tmp_path / name),
+                    "--column",
+                    "age",
+                    *RANGE,
+                    "--out",
+                    str(tmp_path / "o.csv"),
+                ]
+            )
+            == 2
+        )
+        assert says in capsys.readouterr().err
+
+
+def test_reports_of_another_table_are_refused(people, tmp_path, capsys):
+    path, *_ = people
+    out = tmp_path / "reports.csv"
+    main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)])
+    note = tmp_path / "reports.csv.json"
+    note.write_text(note.read_text().replace('"epsilon": 2.0', '"epsilon": 1.0'))
+    capsys.readouterr()
+    assert main(["estimate", str(out)]) == 2
+    assert "another table" in capsys.readouterr().err
+
+
+def test_all_missing_and_empty_files_are_estimated_as_far_as_can_be(tmp_path, capsys):
+    for name, lines in (("none.csv", 3000), ("empty.csv", 0)):
+        path, out = tmp_path / name, tmp_path / f"out-{name}"
+        path.write_text("age,x\n" + ",1\n" * lines)
+        assert (
+            main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out), "--seed", "2"]) == 0
+        )
+        capsys.readouterr()
+        assert main(["estimate", str(out), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["n"] == lines
+        if not lines:
+            assert found["mean"] is None
+            assert found["undefined"]["mean"] == "there are no reports"
+        assert found["mean_interval"][0] <= found["mean_interval"][1]
+
+
+def test_certify_prints_a_proof_that_can_be_checked(capsys):
+    assert main(["certify", "--epsilon", "1", "--json"]) == 0
+    claim = json.loads(capsys.readouterr().out)
+    top, bottom = map(int, claim["worst"]["ratio"].split("/"))
+    assert claim["holds"]
+    assert top / bottom <= np.exp(1) * (1 + 1e-15)
+    assert all(sum(row) == 2**48 for row in claim["weights"])
+
+
+def test_the_demonstration_prints_truth_beside_estimate_and_saves_a_picture(tmp_path, capsys):
+    picture = tmp_path / "demo.png"
+    assert main(["demo", "--people", "20000", "--seed", "1", "--out", str(picture)]) == 0
+    text = capsys.readouterr().out
+    assert "truth" in text
+    assert "estimate" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", [[], ["privatize"], ["estimate"], ["certify"], ["demo"]])
+def test_every_command_has_a_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--help"])
+    assert stop.value.code == 0
+    assert "usage: bisample" in capsys.readouterr().out
+
+
+def test_python_dash_m_runs_it():
+    run = subprocess.run([sys.executable, "-m", "bisample", "--version"], capture_output=True, check=True)
+    assert run.stdout.startswith(b"bisample ")

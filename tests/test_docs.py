@@ -1,0 +1,46 @@
+"""The documentation is true: its snippets run, and what it shows as output is what is printed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_python_snippets_of_a_page_run_in_order(page):
+    names: dict[str, object] = {}
+    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(snippet, page.name, "exec"), names)  # noqa: S102 - our own pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_links_of_a_page_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_readme_shows_what_the_demonstration_prints(tmp_path):
+    command = [sys.executable, "-m", "bisample", "demo", "--seed", "1", "--out", str(tmp_path / "demo.png")]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    text = printed.partition("\npicture:")[0].rstrip()
+    assert text in (ROOT / "README.md").read_text(encoding="utf-8"), "run tools/make_readme.py demo"
+
+
+def test_the_certificate_in_the_readme_is_what_is_printed():
+    command = [sys.executable, "-m", "bisample", "certify", "--epsilon", "1"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert printed in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_make_target_that_the_pages_name_exists():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    named = {t for page in pages for t in re.findall(r"`make ([a-z-]+)`", page.read_text(encoding="utf-8"))}
+    assert named
+    assert named <= targets

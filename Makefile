@@ -5,6 +5,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests run in as many processes as there are cores; BLAS threads on top of that only get in the way.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -27,10 +29,10 @@ demo: $(READY)  ## 100,000 people's ages, some of whom decline: truth beside est
 	$(BIN)/bisample demo
 
 test: $(READY)  ## every test
-	$(BIN)/pytest -n auto
+	$(ONE_THREAD) $(BIN)/pytest -n auto
 
 test-fast: $(READY)  ## all but the slow tests: under a minute
-	$(BIN)/pytest -n auto -m "not slow"
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not slow"
 
 check: $(READY)  ## format, lint, types
 	$(BIN)/ruff format --check .

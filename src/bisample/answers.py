@@ -73,7 +73,7 @@ def read_numbers(answers: object) -> Numbers:
     if array.dtype.kind not in "fiub":
         raise AnswerError(f"answers must be numbers, not {_what(array)}: convert the column first")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        with np.errstate(over="ignore"):  # becomes infinite, and is refused as such
+        with np.errstate(over="ignore", invalid="ignore"):  # becomes infinite, and is refused as such
             array = array.astype(np.float64)
     return Numbers(*_one_dimension(array, missing))
 
@@ -89,28 +89,46 @@ def read_options(answers: object, options: tuple[Hashable, ...]) -> Options:
         return Options(_positions([answers], position), True)
     if _is_categorical(answers):
         return Options(_from_categories(answers, position), False)
+    if any(_is_inexact(option) for option in options):
+        # Columns turn whole numbers with a null among them into floats, which cannot hold such options.
+        listed = getattr(answers, "to_pylist", None) or getattr(answers, "to_list", None)
+        if listed is not None:
+            return Options(_positions(listed(), position), False)
     array, missing = _as_array(answers)
     array, missing, scalar = _one_dimension(array, missing)
-    numeric = all(isinstance(option, numbers.Real) for option in options)
-    if numeric and array.dtype.kind in "fiub":
-        rows = _numeric_positions(array, options)
-    else:
-        rows = _positions(array.tolist(), position)
+    if array.dtype.kind in "fiub" and all(map(_is_exact, options)):
+        return Options(_numeric_positions(array, missing, options), scalar)
+    held = array.tolist()
     if missing is not None:
-        rows[missing] = len(options)
-    return Options(rows, scalar)
+        held = [None if absent else value for value, absent in zip(held, missing.tolist(), strict=True)]
+    return Options(_positions(held, position), scalar)
+
+
+def _is_exact(option: Any) -> bool:
+    """Whether a float holds this number, and no other whole number: 2**53 + 1 is no float."""
+    if not isinstance(option, numbers.Real):
+        return False
+    number: Any = option
+    return bool(-(2**53) < number < 2**53 and float(number) == number)
+
+
+def _is_inexact(option: Any) -> bool:
+    return isinstance(option, numbers.Real) and not _is_exact(option)
 
 
 def _as_array(answers: object) -> tuple[Array, Mask | None]:
     """A NumPy array of the answers, and a mask where the container has one."""
     if isinstance(answers, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(answers)
         # What lies under a mask is no answer and may be anything: nothing may look at it.
+        mask = None if answers.mask is np.ma.nomask else np.ma.getmaskarray(answers)
         if answers.dtype.kind in "fiub":
-            return np.asarray(answers.filled(0)), mask
+            return answers.data, mask
         boxed = answers.data.astype(object)
-        boxed[mask] = None
-        return boxed, mask
+        if mask is not None:
+            boxed[mask] = None
+        return boxed, None
+    if not hasattr(answers, "__len__") and is_missing(answers):  # a NaT by itself
+        return np.array(None, dtype=object), None
     if hasattr(getattr(answers, "type", None), "index_type"):
         # Arrow's dictionaries in chunks lose their nulls in to_numpy(): they become the last entry.
         answers = cast("Any", answers).cast(cast("Any", answers).type.value_type)
@@ -118,8 +136,6 @@ def _as_array(answers: object) -> tuple[Array, Mask | None]:
         return _column_as_array(answers, answers.to_numpy), None
     if hasattr(answers, "__array__"):
         return np.asarray(answers), None
-    if is_missing(answers):
-        return np.array(None, dtype=object), None
     if isinstance(answers, (str, bytes, bytearray, Mapping)) or not isinstance(answers, Iterable):
         raise AnswerError(f"answers must be numbers or options, not {type(answers).__name__}")
     # One object each: NumPy would turn [1, "2"] into text and [[1], [2, 3]] into an error of its own.
@@ -218,7 +234,9 @@ def _positions(values: list[Any], position: Mapping[Hashable, int]) -> np.ndarra
     return rows
 
 
-def _numeric_positions(array: Array, options: tuple[Hashable, ...]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _numeric_positions(
+    array: Array, missing: Mask | None, options: tuple[Hashable, ...]
+) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Positions of numbers among a few numeric options, in blocks that stay in the cache."""
     known = np.array([float(option) for option in options])  # type: ignore[arg-type]  # Real, by the caller
     order = np.argsort(known)
@@ -232,15 +250,19 @@ def _numeric_positions(array: Array, options: tuple[Hashable, ...]) -> np.ndarra
         slot = np.full(int(span) + 1, -1, dtype=np.int16)
         slot[(known - low).astype(np.intp)] = np.arange(len(known))
     for start in range(0, len(array), _BLOCK):
-        block = array[start : start + _BLOCK].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            block = array[start : start + _BLOCK].astype(np.float64)
         absent = np.isnan(block)
+        if missing is not None:
+            absent |= missing[start : start + _BLOCK]
         block[absent] = low
         if by_index:
             np.clip(block, low, known[-1], out=block)
             at = slot[(block - low).astype(np.intp)]
         else:
             at = np.minimum(np.searchsorted(known, block), len(known) - 1).astype(np.int16)
-        wrong = (at < 0) | (known[at] != array[start : start + _BLOCK])
+        with np.errstate(invalid="ignore", over="ignore"):
+            wrong = (at < 0) | (known[at] != array[start : start + _BLOCK])
         if np.any(wrong & ~absent):
             raise _unknown_option()
         at[absent] = len(known)

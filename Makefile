@@ -1,6 +1,6 @@
 # Every command sets up what it needs in .venv. Uses uv if it is there, else venv and pip.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench vectors lock clean
+.PHONY: help setup demo paper test test-fast check format bench vectors lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -24,6 +24,9 @@ $(READY): pyproject.toml requirements.lock
 		$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e . ; \
 	fi
 	@touch $@
+
+paper: $(READY)  ## the paper's experiments in full, and their part of the README
+	$(BIN)/bisample paper --readme README.md
 
 demo: $(READY)  ## 100,000 people's ages, some of whom decline: truth beside estimate, and a picture
 	$(BIN)/bisample demo
@@ -54,4 +57,4 @@ lock:  ## resolve the development dependencies again (needs uv)
 		--no-emit-find-links --no-annotate --no-header --no-emit-package bisample -o requirements.lock
 
 clean:  ## remove what the commands made
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis bisample-demo*
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis bisample-demo* bisample-paper

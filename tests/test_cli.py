@@ -250,7 +250,7 @@ def test_the_demonstration_prints_truth_beside_estimate_and_saves_a_picture(tmp_
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("command", [[], ["privatize"], ["estimate"], ["certify"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["privatize"], ["estimate"], ["certify"], ["demo"], ["paper"]])
 def test_every_command_has_a_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])

@@ -15,6 +15,7 @@ from .errors import AnswerError, BisampleError, ParameterError
 from .files import REPORT_COLUMN, ReportWriter, numbers_from_text, read_column, read_note
 from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, registered
 from .mechanisms import from_description
+from .paper import command as paper
 from .progress import ProgressBar
 from .randomness import Rng
 
@@ -26,6 +27,7 @@ examples:
   bisample privatize people.csv --column age --epsilon 1 --lower 17 --upper 90 --out reports.csv
   bisample estimate reports.csv
   bisample certify --epsilon 1 --json
+  bisample paper --quick
 
 An empty cell, NA or NaN is a refusal and is sent like any answer: nobody can tell who declined.
 """
@@ -163,6 +165,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_arguments(command)
     command.set_defaults(run=demo.run)
+
+    command = commands.add_parser("paper", help="the paper's experiments, in full", description=paper.__doc__)
+    paper.add_arguments(command)
+    command.set_defaults(run=paper.run)
     return parser
 
 

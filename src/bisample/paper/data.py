@@ -137,19 +137,17 @@ DATASETS = (
     DataSet("EXP", _exponential, paper_mean=-0.831, about="exponential, scale 0.1, min-max scaled"),
     DataSet("GAUSS", _gauss, paper_mean=0.499, about="normal, mean 0.5, sd 0.1, clipped to [-1, 1]"),
     DataSet("UNIFORM", _uniform, paper_mean=-0.001, about="uniform on [-1, 1]"),
-    DataSet(
-        "ADULT", _adult, 32_561, fixed=True, paper_mean=-0.409, about="age in UCI Adult, min-max scaled"
-    ),
+    DataSet("ADULT", _adult, 32_561, fixed=True, paper_mean=-0.409, about="age in UCI Adult, min-max scaled"),
 )
 
 
 def load_column(path: str | Path, column: str) -> Floats:
-    """The numbers of one column of a CSV or Parquet file; empty cells are left out.
+    r"""The numbers of one column of a CSV or Parquet file; empty cells are left out.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "people.csv")
-    ...     _ = file.write_text("name,age\\nAnn,31\\nBob,\\nCleo,45\\n")
+    ...     _ = file.write_text("name,age\nAnn,31\nBob,\nCleo,45\n")
     ...     load_column(file, "age")
     array([31., 45.])
     """
@@ -170,12 +168,12 @@ def load_column(path: str | Path, column: str) -> Floats:
 
 
 def from_file(path: str | Path, column: str) -> DataSet:
-    """One's own column as a data set beside the paper's, min-max scaled to [-1, 1].
+    r"""One's own column as a data set beside the paper's, min-max scaled to [-1, 1].
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "people.csv")
-    ...     _ = file.write_text("age\\n31\\n38\\n45\\n")
+    ...     _ = file.write_text("age\n31\n38\n45\n")
     ...     from_file(file, "age").values(seed=1)
     array([-1.,  0.,  1.])
     """

@@ -334,7 +334,10 @@ class NumberMechanism(Mechanism):
         from .estimate import number_targets
         from .solve import variances
 
-        shares, mean, spread, rate = self._population(values, answer_rate)
+        answered, rate = self._answered(values, answer_rate)
+        scaled = 2 * (answered - self.lower) / (self.upper - self.lower) - 1
+        mean, spread = float(scaled.mean()), float(scaled.var())
+        shares = self.row_shares(answered, rate)
         targets = number_targets(self.table)
         covariance = variances(self.table, shares, targets)
         centre, half = (self.upper + self.lower) / 2, (self.upper - self.lower) / 2
@@ -352,20 +355,17 @@ class NumberMechanism(Mechanism):
             answer_rate=float(v_rate) if self.table.refusal else 0.0,
         )
 
-    def _population(self, values: object, answer_rate: float | None) -> tuple[Floats, float, float, float]:
-        """Shares of the rows, and the scaled mean, variance and rate of the answers."""
-        column = read_numbers(values)
-        held = np.array(column.values, dtype=np.float64)
-        if column.missing is not None:
-            held[column.missing] = np.nan
-        answered = held[~np.isnan(held)]
-        rate = len(answered) / max(1, len(held)) if answer_rate is None else real(answer_rate)
-        if not len(answered) or not 0 < rate <= 1:
-            raise ParameterError("variance needs at least one value, and an answer rate above 0 and up to 1")
-        if rate < 1 and not self.table.refusal:
-            raise ParameterError(f"{self.name} has no code for a refusal: its answer rate is 1")
-        if not self._in_range(answered):
-            self._refuse_range(answered, clip=False)
+    def row_shares(self, values: object, answer_rate: float | None = None) -> Floats:
+        """The shares of the table's rows, if people hold these values (NaN: no answer).
+
+        A number between two anchors counts for each in proportion. With `answer_rate`, the missing
+        entries are set aside and this share of people answers.
+
+        >>> from bisample import BiSample
+        >>> BiSample(epsilon=1).row_shares([0.5, -1.0, None, None])
+        array([0.3125, 0.1875, 0.5   ])
+        """
+        answered, rate = self._answered(values, answer_rate)
         position = (answered - self.lower) / (self.upper - self.lower) * self._gaps
         below = np.minimum(np.floor(position).astype(np.intp), self._gaps - 1)
         above = position - below
@@ -375,8 +375,20 @@ class NumberMechanism(Mechanism):
         shares = np.asarray(counts * (rate / len(answered)), dtype=np.float64)
         if self.table.refusal:
             shares[-1] = 1 - rate
-        scaled = 2 * position / self._gaps - 1
-        return shares, float(scaled.mean()), float(scaled.var()), rate
+        return shares
+
+    def _answered(self, values: object, answer_rate: float | None) -> tuple[Floats, float]:
+        """The values without what is missing, checked, and the answer rate."""
+        held = read_numbers(values).to_floats()
+        answered = held[~np.isnan(held)]
+        rate = len(answered) / max(1, len(held)) if answer_rate is None else real(answer_rate)
+        if not len(answered) or not 0 < rate <= 1:
+            raise ParameterError("variance needs at least one value, and an answer rate above 0 and up to 1")
+        if rate < 1 and not self.table.refusal:
+            raise ParameterError(f"{self.name} has no code for a refusal: its answer rate is 1")
+        if not self._in_range(answered):
+            self._refuse_range(answered, clip=False)
+        return answered, rate
 
 
 class ChoiceMechanism(Mechanism):

@@ -123,22 +123,10 @@ def _covariance(mechanism: NumberMechanism, data: Moments, rate: float) -> Float
     The library's is for people drawn from a population; a given data set takes rate^2 Var(v), the
     spread of what people are expected to add to the sum, away.
     """
-    shares = np.append(rate * _anchor_shares(mechanism, data.values), 1 - rate)
+    shares = mechanism.row_shares(data.values, rate)
     covariance = variances(mechanism.table, shares, number_targets(mechanism.table)).copy()
     covariance[0, 0] -= rate**2 * data.variance
     return covariance
-
-
-def _anchor_shares(mechanism: NumberMechanism, values: Floats) -> Floats:
-    """How often each anchor is rounded to: a value between two goes to each in proportion."""
-    assert mechanism.table.anchors is not None
-    gaps = len(mechanism.table.anchors) - 1
-    position = (values + 1) / 2 * gaps
-    below = np.minimum(position.astype(np.intp), gaps - 1)
-    above = position - below
-    counts = np.bincount(below, weights=1 - above, minlength=gaps + 1)
-    counts += np.bincount(below + 1, weights=above, minlength=gaps + 1)
-    return counts / len(values)
 
 
 def _ratio_mean(mechanism: NumberMechanism, data: Moments, rate: float, n: int) -> Expected:

@@ -104,7 +104,8 @@ def solve(table: Table, tally: object, targets: Floats) -> Solution:
     if system.free.shape[1]:
         fitted = _fit(system.matrix, frequencies)
         weights = _least_variance(system, fitted)
-        within = fitted / mass[block]
+        scored = _scored(system, fitted, frequencies)
+        within = scored / _block_sums(block, scored, len(sizes))[block]
     elif (counts[kept] == 0).any():
         # A code nobody sent would make its block look free of noise: use the nearest shares that the
         # table can produce at all.
@@ -179,6 +180,20 @@ def _fit(matrix: Floats, frequencies: Floats) -> Floats:
         if np.abs(fitted - before).max() <= _EM_TOLERANCE * fitted.max():
             break
     return fitted
+
+
+def _scored(system: _System, fitted: Floats, frequencies: Floats) -> Floats:
+    """The codes' probabilities after one step of Fisher scoring from the fit: for the covariance.
+
+    The fit stops early, which costs the weights nothing but would show in the errors stated. The step
+    is the least-squares projection of the frequencies onto what the table can produce; a cell keeps at
+    least half of its fitted value, because few reports can throw the projection below 0.
+    """
+    root = np.sqrt(fitted)
+    scaled = root[:, None] * system.free
+    step = np.linalg.lstsq(scaled, frequencies / root, rcond=None)[0]
+    scored: Floats = np.maximum(frequencies - root * (scaled @ step), fitted / 2)
+    return scored
 
 
 def _least_variance(system: _System, probabilities: Floats) -> Floats:

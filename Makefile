@@ -48,6 +48,7 @@ format: $(READY)  ## put the code into shape
 
 bench: $(READY)  ## measured ratios, as JSON
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/variance.py
 
 vectors: $(READY)  ## write vectors/ again; look at the difference before you commit it
 	$(BIN)/python tools/make_vectors.py

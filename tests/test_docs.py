@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bisample.compare import compare, short
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -28,7 +30,14 @@ def test_the_readme_shows_what_the_demonstration_prints(tmp_path):
     command = [sys.executable, "-m", "bisample", "demo", "--seed", "1", "--out", str(tmp_path / "demo.png")]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     text = printed.partition("\npicture:")[0].rstrip()
-    assert text in (ROOT / "README.md").read_text(encoding="utf-8"), "run tools/make_readme.py demo"
+    assert text in (ROOT / "README.md").read_text(encoding="utf-8"), "run tools/make_pages.py demo"
+
+
+def test_the_variances_in_the_page_are_those_that_are_computed():
+    page = (ROOT / "docs" / "dithered.md").read_text(encoding="utf-8")
+    for epsilon in (0.1, 2, 8):
+        row = next(r for r in compare(epsilon).rows if r.mechanism == "dithered")
+        assert f"{short(row.mean)} / {short(row.missing_rate)}" in page, "run tools/make_pages.py variances"
 
 
 def test_the_certificate_in_the_readme_is_what_is_printed():

@@ -141,18 +141,18 @@ def test_tallies_give_the_estimates(case):
                 unit = upper - lower
             elif name.startswith("total"):
                 unit = expected["n"] * (upper - lower + abs(lower))
-            _assert_close(found, value, unit, (tally["counts"], name))
+            _assert_close(found, value, unit, tally.get("tolerance", 1e-9), (tally["counts"], name))
 
 
-def _assert_close(found, expected, unit, what):
+def _assert_close(found, expected, unit, tolerance, what):
     if isinstance(expected, list):
         assert len(found) == len(expected), what
         for one, other in zip(found, expected, strict=True):
-            _assert_close(one, other, unit, what)
+            _assert_close(one, other, unit, tolerance, what)
     elif expected is None:
         assert found is None, what
     else:
-        assert abs(found - expected) <= 1e-9 * max(unit, abs(expected)), (what, found, expected)
+        assert abs(found - expected) <= tolerance * max(unit, abs(expected)), (what, found, expected)
 
 
 @pytest.mark.parametrize("case", CASES)

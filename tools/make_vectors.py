@@ -13,12 +13,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
+
+import numpy as np
 
 from bisample import from_description
 from bisample.table import Table
@@ -36,6 +38,16 @@ NUMBERS = {
     "three-state": [(1.0, -1.0, 1.0), (0.5, 0.0, 3.0)],
     "harmony": [(1.0, -1.0, 1.0), (2.0, -40.0, 7.5)],
     "privkv": [(1.0, -1.0, 1.0), (3.0, 0.0, 1e6)],
+    "dithered": [(1.0, -1.0, 1.0), (2.0, 17.0, 90.0), (4.0, -1.0, 1.0)],
+    "mix": [(0.5, -1.0, 1.0), (2.0, 0.0, 10.0)],
+}
+# What a mechanism is told besides epsilon and the range, in the order of its cases above.
+OPTIONS: dict[str, list[Data]] = {
+    "dithered": [{"levels": 2, "steps": 4}, {"levels": 3, "steps": 16}, {"levels": 4, "steps": 3}],
+    "mix": [
+        {"first": "bisample", "second": "dithered", "share": 0.25},
+        {"first": "three-state", "second": "bisample", "share": 0.6},
+    ],
 }
 CHOICES: dict[str, list[tuple[float, list[Any]]]] = {
     "rr": [(1.0, [False, True]), (0.1, ["no", "yes"])],
@@ -65,6 +77,10 @@ class Reader:
             raise TooFewBytesError
         word, self.data = self.data[:size], self.data[size:]
         return int.from_bytes(word, "little", signed=signed)
+
+
+# Estimates of the targets, None where the blocks that have reports do not tell, and their covariance.
+Solved = tuple[Sequence[Fraction | None], list[list[Fraction]]]
 
 
 def cumulated(row: list[int]) -> list[int]:
@@ -147,16 +163,15 @@ def _rows(table: Data) -> range:
     return range(len(table["rows"]))
 
 
-def solved(table: Data, counts: list[int]) -> tuple[list[Fraction], list[list[Fraction]]] | None:
+def solved(table: Data, counts: list[int]) -> Solved | None:
     """Estimates of the targets and their covariance; None where a block of codes has no reports.
 
     As many free codes as rows, so that the weights g of the codes are determined: W g = T. Each block
     is counted for itself, as the chance of entering it is known.
     """
-    blocks, start = [], 0
-    for size in table["blocks"]:
-        blocks.append(range(start, start + size))
-        start += size
+    if leaves_a_choice(table):
+        return solved_freely(table, counts)
+    blocks, start = blocks_of(table)
     if any(sum(counts[c] for c in block) == 0 for block in blocks):
         return None
     weights = [[Fraction(w, TOTAL) for w in row] for row in table["weights"]]
@@ -190,6 +205,64 @@ def solved(table: Data, counts: list[int]) -> tuple[list[Fraction], list[list[Fr
                     ((gi[c] - means[i]) * (gj[c] - means[j]) * shares[c] for c in block), Fraction(0)
                 )
     return values, covariance
+
+
+def blocks_of(table: Data) -> tuple[list[range], int]:
+    """The codes of each block, and how many codes there are."""
+    blocks, start = [], 0
+    for size in table["blocks"]:
+        blocks.append(range(start, start + size))
+        start += size
+    return blocks, start
+
+
+def leaves_a_choice(table: Data) -> bool:
+    """Whether W g = T has more solutions than counting each block for itself makes equal."""
+    matrix = np.array(table["weights"]) / TOTAL
+    return int(len(matrix[0]) - np.linalg.matrix_rank(matrix, tol=1e-11)) > len(table["blocks"]) - 1
+
+
+def solved_freely(table: Data, counts: list[int]) -> Solved | None:
+    """The same where W g = T leaves a choice: g = D^-1 W' (W D^-1 W')^+ T, D the fitted codes. In doubles."""
+    blocks = [block for block in blocks_of(table)[0] if sum(counts[c] for c in block)]
+    if not blocks:
+        return None
+    codes = [c for block in blocks for c in block]
+    matrix = np.array(table["weights"], dtype=float)[:, codes]
+    matrix /= matrix[0].sum()
+    sizes = [len(block) for block in blocks]
+    seen = np.array([counts[c] for c in codes], dtype=float)
+    starts = np.cumsum([0, *sizes[:-1]])
+    totals = np.repeat(np.add.reduceat(seen, starts), sizes)
+    mass = np.repeat(np.add.reduceat(matrix[0], starts), sizes)
+    frequencies = seen / totals * mass
+    shares = np.full(len(matrix), 1 / len(matrix))
+    fitted = shares @ matrix
+    for _ in range(100):
+        shares = shares * (matrix @ (frequencies / fitted))
+        before, fitted = fitted, shares @ matrix
+        if abs(fitted - before).max() <= 1e-5 * fitted.max():
+            break
+    targets = np.array([[float(t) for t in target] for target in targets_of(table)])
+    scaled = matrix / np.sqrt(fitted)
+    # D^-1 W' (W D^-1 W')^+ T is D^-1/2 (W D^-1/2)^+ T
+    weights = (np.linalg.pinv(scaled, rcond=1e-11) @ targets.T).T / np.sqrt(fitted)
+    known = np.abs(weights @ matrix.T - targets).max(axis=1) <= 1e-6
+    if len(codes) - np.linalg.matrix_rank(matrix, tol=1e-11) > len(blocks) - 1:
+        # One step of Fisher scoring: the projection of the frequencies onto the rows' span, in D^-1's norm.
+        fit = np.linalg.lstsq(scaled.T, frequencies / np.sqrt(fitted), rcond=1e-11)[0]
+        scored = np.maximum(fit @ matrix, fitted / 2)
+        within = scored / np.repeat(np.add.reduceat(scored, starts), sizes)
+    else:  # the blocks that are left leave no choice
+        within = seen / totals
+        if (seen == 0).any():
+            within = np.clip(within, (matrix / mass).min(axis=0), (matrix / mass).max(axis=0))
+    centred = weights - np.repeat(np.add.reduceat(weights * within, starts, axis=1), sizes, axis=1)
+    covariance = (centred * (within * mass**2 / totals)) @ centred.T
+    return (
+        [Fraction(float(v)) if k else None for v, k in zip(weights @ frequencies, known, strict=True)],
+        [[Fraction(float(v)) for v in row] for row in covariance],
+    )
 
 
 def root(x: Fraction) -> Fraction:
@@ -239,8 +312,12 @@ def estimate(description: Data, table: Data, counts: list[int], level: float) ->
     number = table["anchors"] is not None
     result: Data = {"n": n, "level": level}
     undefined = set()
-    if found is None:
-        undefined |= {"answer_rate", "missing_rate", "total" if number else "proportions"}
+    complete = None if found is None else [value for value in found[0] if value is not None]
+    if found is None or complete is None or len(complete) < len(found[0]):
+        complete = None
+        undefined.add("total" if number else "proportions")
+    if found is None or found[0][-1] is None:
+        undefined |= {"answer_rate", "missing_rate"}
         rate = rate_error = None
         rate_interval = whole
     else:
@@ -261,8 +338,8 @@ def estimate(description: Data, table: Data, counts: list[int], level: float) ->
         centre, half = (upper + lower) / 2, (upper - lower) / 2
         m = error = total = total_error = total_interval = None
         interval = (Fraction(-1), Fraction(1))
-        if found is not None:
-            values, covariance = found
+        if found is not None and complete is not None:
+            values, covariance = complete, found[1]
             m, error, interval = ratio(values, covariance, 0, z, (-1, 1))
             total = n * (half * values[0] + centre * values[1])
             v = half**2 * covariance[0][0] + 2 * half * centre * covariance[0][1]
@@ -280,7 +357,12 @@ def estimate(description: Data, table: Data, counts: list[int], level: float) ->
         }
     else:
         options = range(len(description["options"]))
-        ratios = [(None, None, whole) if found is None else ratio(*found, i, z, (0, 1)) for i in options]
+        ratios = [
+            (None, None, whole)
+            if found is None or complete is None
+            else ratio(complete, found[1], i, z, (0, 1))
+            for i in options
+        ]
         if ratios[0][0] is None:
             undefined.add("proportions")
         result |= {
@@ -288,14 +370,15 @@ def estimate(description: Data, table: Data, counts: list[int], level: float) ->
             "proportions_error": [r[1] for r in ratios],
             "proportions_interval": [r[2] for r in ratios],
         }
-    return {name: _plain(value) for name, value in result.items()} | {"undefined": sorted(undefined)}
+    digits = 7 if leaves_a_choice(table) else DIGITS
+    return {name: _plain(value, digits) for name, value in result.items()} | {"undefined": sorted(undefined)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, Fraction):
-        return float(f"{float(value):.{DIGITS}g}")
+        return float(f"{float(value):.{digits}g}")
     if isinstance(value, (tuple, list)):
-        return [_plain(part) for part in value]
+        return [_plain(part, digits) for part in value]
     return value
 
 
@@ -321,13 +404,14 @@ def good_answers(description: Data, table: Data) -> Iterator[tuple[Any, int | No
         middle = lower + (upper - lower) / 2
         for part, what in ((0.5, "the middle"), (0.25, "a quarter"), (0.7, "an awkward fraction")):
             value = middle if part == 0.5 else lower + (upper - lower) * part
-            edge = (position_of(description, table, value) - Fraction(1, 2)) * (1 << 32)
+            edge = (position_of(description, table, value) % 1 - Fraction(1, 2)) * (1 << 32)
             near = math.floor(edge)
             for word in (near - 1, near, near + 1, near + 2):
                 # A double may round the threshold: words that are nearer than that are left out,
                 # unless the threshold is a whole number, which no double rounds here.
                 exact = edge == word and (lower, upper) == (-1.0, 1.0)
-                if exact or abs(edge - word) > Fraction(1, 10**4):
+                far = abs(edge - word) > Fraction(1, 10**4) * (len(table["anchors"]) - 1)
+                if (exact or far) and -HALF_WORD <= word < HALF_WORD:
                     yield value, word, f"{what}, one word or less from the threshold between its anchors"
         if lower < 0 < upper:
             yield -0.0, 12345, "negative zero is zero"
@@ -431,11 +515,14 @@ def tallies(description: Data, table: Data) -> Iterator[Data]:
         ([0 if c % 2 else 7 for c in range(width)], 0.9),
         ([1_000_000_007 + 99_999_999 * (c % 3) for c in range(width)], 0.999),
     ]
-    if len(table["blocks"]) > 1:
+    if table["blocks"] == [2, 2]:
         several += [([0, 0, 30, 70], 0.95), ([70, 30, 0, 0], 0.95), ([30, 70, 80, 20], 0.95)]
         several += [([500, 510, 520, 490], 0.95), ([900, 100, 850, 150], 0.95)]
     for counts, level in several:
-        yield {"counts": counts, "estimate": estimate(description, table, counts, level)}
+        case: Data = {"counts": counts, "estimate": estimate(description, table, counts, level)}
+        if leaves_a_choice(table):
+            case["tolerance"] = 1e-6
+        yield case
 
 
 def bad_tallies(table: Data) -> Iterator[Data]:
@@ -515,14 +602,9 @@ def bad_tables(table: Data, upper: float) -> Iterator[Data]:
     yield {"table": None, "why": "no table"}
     # Two codes of one block, so that only the ratio is wrong.
     shift = TOTAL >> 9
-    pair = next(
-        (big, small)
-        for big in range(len(first))
-        for small in range(len(first))
-        if first[big] == max(first)
-        and first[small] == min(first)
-        and _block(table, big) == _block(table, small)
-    )
+    codes = range(len(first))
+    pairs = [(big, small) for big in codes for small in codes if _block(table, big) == _block(table, small)]
+    pair = max(pairs, key=lambda p: Fraction(first[p[0]], first[p[1]]))
     worse = moved(0, (pair[0], min(shift, first[pair[1]] // 2)), (pair[1], -min(shift, first[pair[1]] // 2)))
     yield {
         "table": {**table, "weights": worse},
@@ -601,7 +683,10 @@ def vectors(name: str) -> Data:
     described: list[Data]
     if name in NUMBERS:
         described = [
-            {"mechanism": name, "epsilon": e, "lower": low, "upper": high} for e, low, high in NUMBERS[name]
+            {"mechanism": name, "epsilon": e, "lower": low, "upper": high, **options}
+            for (e, low, high), options in zip(
+                NUMBERS[name], OPTIONS.get(name, [{}] * len(NUMBERS[name])), strict=True
+            )
         ]
     else:
         described = [{"mechanism": name, "epsilon": e, "options": options} for e, options in CHOICES[name]]

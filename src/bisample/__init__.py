@@ -22,12 +22,14 @@ from .errors import (
 from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, Variance
 from .mechanisms import (
     BiSample,
+    DitheredResponse,
     Harmony,
     KRandomizedResponse,
     PrivKV,
     RandomizedResponse,
     ThreeState,
     from_description,
+    mix,
 )
 from .table import Table
 
@@ -42,6 +44,7 @@ __all__ = [
     "BisampleError",
     "ChoiceEstimate",
     "ChoiceMechanism",
+    "DitheredResponse",
     "Estimate",
     "FileError",
     "Harmony",
@@ -57,6 +60,7 @@ __all__ = [
     "ThreeState",
     "Variance",
     "from_description",
+    "mix",
 ]
 
 

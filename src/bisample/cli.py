@@ -6,16 +6,20 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import __version__, demo
+from .compare import POPULATIONS, compare, recommend
 from .errors import AnswerError, BisampleError, ParameterError
 from .files import REPORT_COLUMN, ReportWriter, numbers_from_text, read_column, read_note
 from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, registered
 from .mechanisms import from_description
 from .paper import command as paper
+from .pictures import draw_comparison
 from .progress import ProgressBar
 from .randomness import Rng
 
@@ -118,6 +122,22 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=30)
 
 
+def compare_mechanisms(arguments: argparse.Namespace) -> int:
+    """Print n * variance of mean and missing rate for every mechanism, and which one is recommended."""
+    found = compare(arguments.epsilon, arguments.answer_rate, arguments.population)
+    advice = recommend(arguments.epsilon, arguments.objective, arguments.answer_rate)
+    if arguments.out:
+        draw_comparison(found, Path(arguments.out))
+    if arguments.json:
+        print(
+            json.dumps({**asdict(found), "recommended": {**advice.description, "why": advice.why}}, indent=2)
+        )
+    else:
+        print(found)
+        print(f"recommended for the objective {arguments.objective!r}: {advice}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bisample",
@@ -159,6 +179,19 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("certify", help="print the proof of privacy", description=certify.__doc__)
     _add_mechanism(command, epsilon_required=True)
     command.set_defaults(run=certify)
+
+    command = commands.add_parser("compare", help="which mechanism", description=compare_mechanisms.__doc__)
+    command.add_argument("--epsilon", type=float, required=True, help="the privacy parameter")
+    command.add_argument("--answer-rate", type=float, default=0.7, help="default: %(default)s")
+    command.add_argument(
+        "--population", default="gauss", choices=POPULATIONS, help="what people hold (default: %(default)s)"
+    )
+    command.add_argument(
+        "--objective", default="mean", choices=["mean", "missing", "worst"], help="what to recommend for"
+    )
+    command.add_argument("--out", help="also draw a picture: .png or .svg")
+    command.add_argument("--json", action="store_true", help="print JSON, for a program to read")
+    command.set_defaults(run=compare_mechanisms)
 
     command = commands.add_parser(
         "demo", help="100,000 people's ages, estimated", description=demo.run.__doc__

@@ -13,6 +13,7 @@ import numpy as np
 from .errors import MissingExtraError
 from .estimate import Estimate, Interval
 from .mechanisms import BiSample, Harmony
+from .pictures import pyplot
 from .preference import fake_top, preferences, prepare_values
 from .solve import Counts, Floats
 
@@ -124,13 +125,7 @@ def _text(found: Demonstration) -> str:
 
 def _draw(found: Demonstration, path: Path) -> None:
     """Three panels: what people hold, what the collector receives, what it learns."""
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise MissingExtraError("the picture", "plot") from None
+    plt = pyplot()
     figure, panels = plt.subplot_mosaic(
         [["held", "received", "mean"], ["held", "received", "rate"]],
         figsize=(12, 3.8),

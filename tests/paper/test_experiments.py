@@ -148,7 +148,7 @@ def test_a_new_mechanism_is_one_line(tmp_path):
     class Toy(BiSample):
         pass  # no name of its own, so it is not registered
 
-    toy = Contestant("toy", "Toy", lambda epsilon: TableCollector(Toy(epsilon)), ours=True)
+    toy = Contestant("toy", "Toy", lambda epsilon: TableCollector(Toy(epsilon)), origin="added")
     experiment = replace(small(), contestants=(*small().contestants, toy))
     errors = run(tmp_path, experiment)
     rows = measure([experiment], errors, 1).rows
@@ -226,7 +226,9 @@ def test_the_other_formulas(name):
 
 @pytest.mark.slow
 def test_a_mechanism_with_many_anchors_has_formulas_as_well():
-    five = Contestant("five", "Five anchors", lambda epsilon: TableCollector(FiveAnchors(epsilon)), ours=True)
+    five = Contestant(
+        "five", "Five anchors", lambda epsilon: TableCollector(FiveAnchors(epsilon)), origin="added"
+    )
     assert can_be_checked(five)
     point = Point(EXP, n=EXP.size, epsilon=2.0, missing_rate=0.3)
     errors = draw_errors(AgreementTask(point, five, seed=1, repeats=8000))

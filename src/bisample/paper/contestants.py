@@ -10,18 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from bisample.mechanism import NumberMechanism, registered
-from bisample.mechanisms import BiSample, Harmony, PrivKV, ThreeState
+from bisample.mechanisms import BiSample, DitheredResponse, Harmony, PrivKV, ThreeState
 from bisample.piecewise import Hybrid, Piecewise
 from bisample.privkvm import PrivKVM
 from bisample.solve import Floats
 
 __all__ = ["Collector", "Contestant", "Unwilling", "all_contestants"]
 
+Origin: TypeAlias = Literal["paper", "added", "ours"]
 Totals: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -104,7 +105,7 @@ class Contestant:
     label: str
     at: Callable[[float], Collector]
     unwilling: Unwilling = Unwilling.DECLINE
-    ours: bool = False  # not among the paper's own contestants
+    origin: Origin = "paper"  # ours: a mechanism of this library; added: of others, but not in the paper
 
     @property
     def counts_refusals(self) -> bool:
@@ -116,6 +117,10 @@ def _table(kind: type[NumberMechanism], epsilon: float) -> TableCollector:
     return TableCollector(kind(epsilon))
 
 
+def _dithered(epsilon: float) -> TableCollector:
+    return TableCollector(DitheredResponse.fitting(epsilon))
+
+
 def _key_value(virtual: int, epsilon: float) -> KeyValueCollector:
     return KeyValueCollector(PrivKV(epsilon), PrivKVM(epsilon, virtual=virtual))
 
@@ -124,9 +129,11 @@ def _real(kind: type[Piecewise | Hybrid], epsilon: float) -> RealCollector:
     return RealCollector(kind(epsilon))
 
 
-def _faking(name: str, label: str, at: Callable[[float], Collector], ours: bool = False) -> list[Contestant]:
+def _faking(
+    name: str, label: str, at: Callable[[float], Collector], origin: Origin = "paper"
+) -> list[Contestant]:
     return [
-        Contestant(f"{name}-{way.value.lower()}", f"{label}-{way.value}", at, way, ours)
+        Contestant(f"{name}-{way.value.lower()}", f"{label}-{way.value}", at, way, origin)
         for way in (Unwilling.TOP, Unwilling.RND)
     ]
 
@@ -138,20 +145,23 @@ _NAMED = (
     Contestant("privkv", "PrivKV", partial(_key_value, 0)),
     *_faking("harmony", "Harmony", partial(_table, Harmony)),
     *_faking("piecewise", "PM", partial(_real, Piecewise)),
-    *_faking("hybrid", "HM", partial(_real, Hybrid), ours=True),
-    Contestant("three-state", "Three-state", partial(_table, ThreeState), ours=True),
+    *_faking("hybrid", "HM", partial(_real, Hybrid), origin="added"),
+    Contestant("three-state", "Three-state", partial(_table, ThreeState), origin="added"),
+    Contestant("dithered", "Dithered", _dithered, origin="ours"),
 )
+# A mix of two that are there already says nothing new.
+_LEFT_OUT = {"mix"}
 
 
 def all_contestants() -> tuple[Contestant, ...]:
     """Those named here, and every mechanism for numbers with refusals that was registered since.
 
-    >>> [c.label for c in all_contestants() if c.ours][:3]
+    >>> [c.label for c in all_contestants() if c.origin != "paper"][:3]
     ['HM-TOP', 'HM-RND', 'Three-state']
     """
-    named = {c.name for c in _NAMED}
+    named = {c.name for c in _NAMED} | _LEFT_OUT
     later = [
-        Contestant(name, name.capitalize(), partial(_table, kind), ours=True)
+        Contestant(name, name.capitalize(), partial(_table, kind), origin="added")
         for name, kind in sorted(registered().items())
         # Only the library's own: what a test or a notebook registers should not slow every run down.
         if name not in named

@@ -192,10 +192,10 @@ def _legend(figure: Any, experiment: Experiment, columns: int) -> None:
             marker=look.marker,
             markersize=look.size,
             markerfacecolor=look.colour if look.filled else "white",
-            label=contestant.label + (" (added)" if contestant.ours else ""),
+            label=contestant.label + ("" if contestant.origin == "paper" else f" ({contestant.origin})"),
         )
 
-    entries = [handle(c) for c in sorted(experiment.contestants, key=lambda c: c.ours)]
+    entries = [handle(c) for c in sorted(experiment.contestants, key=lambda c: c.origin != "paper")]
     entries.append(Line2D([], [], color="#444444", linewidth=1.1, linestyle=(0, (4, 2)), label="theory"))
     figure.legend(handles=entries, loc="outside lower center", ncols=4 if columns == 2 else 5)
 

@@ -218,7 +218,7 @@ def build(
         name = {"ae": "Mean absolute error (AE)", "mse": "Mean squared error (the paper's Var)"}[metric]
         caption = (
             f"{name}: mean of {repeats} repetitions with its 95 % band; dashed: theory where there is a"
-            " formula. (added): not among the paper's own."
+            " formula. (added) and (ours): not among the paper's own; ours is new."
         )
         blocks.append(Picture(picture_name(experiment, metric), caption))
     blocks += _agreement(agreements, measures)

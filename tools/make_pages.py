@@ -1,7 +1,8 @@
-"""Fill in what the README shows between markers: the demonstration, the speeds, the claims.
+"""Fill in what the pages show between markers: the demonstration, the speeds, the variances.
 
-`tools/make_readme.py demo` runs the demonstration with a seed and saves its picture, `bench` runs the
-benchmark. A test compares the demonstration's text with what it prints today.
+`tools/make_pages.py demo` runs the demonstration with a seed and saves its picture, `bench` runs the
+benchmark, `variances` computes the table of docs/dithered.md. Tests compare the pages with what is
+printed today.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bisample.compare import compare, short
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def fill(name: str, content: str) -> None:
-    """Replace what stands between <!-- name --> and <!-- /name --> in the README."""
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+def fill(page: str, name: str, content: str) -> None:
+    """Replace what stands between <!-- name --> and <!-- /name --> in a page."""
+    path = ROOT / page
+    text = path.read_text(encoding="utf-8")
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not pattern.search(text):
-        raise SystemExit(f"README.md has no place marked <!-- {name} -->")
-    readme.write_text(pattern.sub(lambda m: m[1] + content.strip("\n") + "\n" + m[2], text), encoding="utf-8")
+        raise SystemExit(f"{page} has no place marked <!-- {name} -->")
+    path.write_text(pattern.sub(lambda m: m[1] + content.strip("\n") + "\n" + m[2], text), encoding="utf-8")
 
 
 def run(command: list[str]) -> str:
@@ -55,13 +58,37 @@ def bench() -> str:
     return "\n".join(lines)
 
 
+def variances() -> str:
+    """n * variance of mean / missing rate of the mechanisms that take refusals, and the best possible."""
+    lines = [
+        "| epsilon | BiSample-MD | three-state | PrivKV | dithered | best |",
+        "|---|---|---|---|---|---|",
+    ]
+    for epsilon in (0.1, 0.5, 1, 2, 3, 4, 6, 8):
+        found = compare(epsilon)
+        shown = {
+            row.mechanism: f"{short(row.mean)} / {short(row.missing_rate)}"
+            for row in found.rows
+            if row.missing_rate
+        }
+        cells = [shown[name] for name in ("bisample", "three-state", "privkv", "dithered")]
+        cells.append(f"{short(found.best_mean)} / {short(found.best_missing_rate)}")
+        lines.append(f"| {epsilon} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Fill in the parts that are named."""
-    parts = {"demo": demo, "bench": bench}
+    parts = {
+        "demo": ("README.md", demo),
+        "bench": ("README.md", bench),
+        "variances": ("docs/dithered.md", variances),
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="+", choices=sorted(parts))
     for name in parser.parse_args().part:
-        fill(name, parts[name]())
+        page, content = parts[name]
+        fill(page, name, content())
 
 
 if __name__ == "__main__":

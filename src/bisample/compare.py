@@ -1,0 +1,288 @@
+"""Which mechanism, by computed variance: the comparison table, and a recommendation that explains itself.
+
+Nothing here is simulated: every number is the exact variance of the estimator at a stated population.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from .errors import ParameterError
+from .exact import check_epsilon
+from .mechanism import NumberMechanism
+from .mechanisms import (
+    BiSample,
+    DitheredResponse,
+    Harmony,
+    PrivKV,
+    ThreeState,
+    dithered_levels,
+    from_description,
+    mix,
+)
+from .piecewise import Hybrid, Piecewise
+from .solve import Floats
+from .table import MAX_CODES
+
+__all__ = [
+    "POPULATIONS",
+    "Compared",
+    "Comparison",
+    "Recommendation",
+    "best_mean_variance",
+    "best_rate_variance",
+    "compare",
+    "recommend",
+    "short",
+]
+
+Objective = Literal["mean", "missing", "worst"]
+
+_MIDDLES = (np.arange(200) + 0.5) / 200
+
+# What people may hold, scaled to [-1, 1]: quantiles, so that every run computes the same.
+POPULATIONS: dict[str, Floats] = {
+    "gauss": np.array([NormalDist(0.5, 0.1).inv_cdf(p) for p in _MIDDLES]).clip(-1, 1),
+    "exp": np.clip(-1 - 0.17 * np.log1p(-_MIDDLES), -1, 1),  # mean -0.83, as the paper's
+    "uniform": 2 * _MIDDLES - 1,
+    "two-point": np.array([-1.0, 1.0]),
+    "all lowest": np.array([-1.0]),
+    "all middle": np.array([0.0]),
+    "all highest": np.array([1.0]),
+}
+
+_SHARES = (0.15, 0.3, 0.45, 0.6, 0.75)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """n times the variances of one mechanism's estimates, around the respondents' own mean and rate."""
+
+    mechanism: str
+    mean: float
+    missing_rate: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every mechanism at one epsilon and one population, and what bounds them."""
+
+    epsilon: float
+    answer_rate: float
+    population: str
+    rows: list[Compared]
+    best_mean: float | None
+    best_missing_rate: float
+
+    @property
+    def title(self) -> str:
+        """What is compared where."""
+        return (
+            f"n * variance at epsilon = {self.epsilon:g}, {self.answer_rate:.0%} answering,"
+            f" values: {self.population}"
+        )
+
+    def __str__(self) -> str:
+        lines = [self.title, f"  {'':14}{'mean':>10}{'missing rate':>14}"]
+        for row in self.rows:
+            mean, missing = short(row.mean), short(row.missing_rate)
+            lines.append(f"  {row.mechanism:14}{mean:>10}{missing:>14}  {row.note}".rstrip())
+        mean, missing = short(self.best_mean), short(self.best_missing_rate)
+        lines.append(f"  {'best':14}{mean:>10}{missing:>14}  each alone, by its own channel")
+        return "\n".join(lines)
+
+
+def compare(epsilon: float, answer_rate: float = 0.7, population: str = "gauss") -> Comparison:
+    """n * variance of mean and missing rate of every mechanism for numbers at one population.
+
+    >>> print(compare(epsilon=2))
+    n * variance at epsilon = 2, 70% answering, values: gauss
+                          mean  missing rate
+      bisample            3.41           1.3
+      three-state         2.68         0.252
+      privkv              10.3         0.921
+      dithered            1.61         0.324  levels=3, steps=16
+      mix                 2.17         0.576  first=bisample, second=dithered, share=0.5
+      harmony             1.46             -  if everybody answers
+      piecewise          0.797             -  if everybody answers
+      hybrid              1.04             -  if everybody answers
+      best                1.21         0.181  each alone, by its own channel
+    """
+    epsilon = check_epsilon(epsilon)
+    if not 0 < answer_rate <= 1:
+        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
+    if population not in POPULATIONS:
+        raise ParameterError(f"population must be one of {', '.join(POPULATIONS)}, not {population!r}")
+    values = POPULATIONS[population]
+    rows = []
+    for mechanism in _usual(epsilon):
+        v = mechanism.variance(values, answer_rate=answer_rate, realised=True)
+        assert v.mean is not None
+        rows.append(Compared(mechanism.name, v.mean, v.answer_rate, _parameters(mechanism)))
+    for whole in (Harmony(epsilon), Piecewise(epsilon), Hybrid(epsilon)):
+        v = whole.variance(values, realised=True)
+        assert v.mean is not None
+        rows.append(Compared(whole.name, v.mean, None, "if everybody answers"))
+    stated = _best_channel()
+    bounded = population == stated["population"] and answer_rate == stated["answer_rate"]
+    best_mean = best_mean_variance(epsilon) if bounded else None
+    return Comparison(epsilon, answer_rate, population, rows, best_mean, best_rate_variance(epsilon))
+
+
+def short(value: float | None) -> str:
+    """A variance with three digits and no exponent where it is large; a dash where there is none.
+
+    >>> short(1021.4), short(0.03684), short(None)
+    ('1,021', '0.0368', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def best_rate_variance(epsilon: float) -> float:
+    """n * variance of the missing rate by plain randomized response to "do you answer?": nothing is better.
+
+    >>> round(best_rate_variance(2), 3)
+    0.181
+    """
+    e = math.exp(check_epsilon(epsilon))
+    return e / (e - 1) ** 2
+
+
+def best_mean_variance(epsilon: float) -> float | None:
+    """The least n * variance of the mean that any channel was found to have; None where none was computed.
+
+    For an answer rate of 0.7 and values N(0.5, 0.1); interpolated between the computed epsilons.
+
+    >>> round(best_mean_variance(2), 2)
+    1.21
+    """
+    known = np.array(_best_channel()["points"])
+    x = math.log(check_epsilon(epsilon))
+    logs = np.log(known)
+    if not logs[0, 0] <= x <= logs[-1, 0]:
+        return None
+    return float(np.exp(np.interp(x, logs[:, 0], logs[:, 1])))
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A mechanism with its parameters, and why it was taken."""
+
+    description: dict[str, Any]
+    objective: Objective
+    answer_rate: float
+    variance: float
+    why: str
+    runners_up: dict[str, float] = field(default_factory=dict)
+
+    def build(self, lower: float, upper: float) -> NumberMechanism:
+        """The mechanism for answers in this range."""
+        mechanism = from_description({**self.description, "lower": lower, "upper": upper})
+        assert isinstance(mechanism, NumberMechanism)
+        return mechanism
+
+    def __str__(self) -> str:
+        return self.why
+
+
+@lru_cache
+def recommend(epsilon: float, objective: Objective = "mean", answer_rate: float = 0.7) -> Recommendation:
+    """The mechanism with the least variance, computed over the stated `POPULATIONS`.
+
+    "mean": the mean's variance, averaged (as geometric mean) over the populations. "missing": the
+    missing rate's. "worst": the mean's variance at the population where it is largest. All are around
+    the respondents' own mean and rate.
+
+    >>> print(recommend(2))  # doctest: +NORMALIZE_WHITESPACE
+    dithered (levels=2, steps=16): at epsilon = 2, 70% answering,
+    n * variance of the mean is 1.75, against 2.91 for bisample.
+    """
+    epsilon = check_epsilon(epsilon)
+    if objective not in ("mean", "missing", "worst"):
+        raise ParameterError(f"objective must be 'mean', 'missing' or 'worst', not {objective!r}")
+    if not 0 < answer_rate <= 1:
+        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
+    scores = [(_score(m, objective, answer_rate), m) for m in _candidates(epsilon)]
+    # Of candidates that differ by less than 1 % the first one wins: the list runs from simple to rich.
+    least = min(score for score, _ in scores)
+    score, best = next((s, m) for s, m in scores if s <= 1.01 * least)
+    others: dict[str, float] = {}
+    for other_score, mechanism in scores:
+        others[mechanism.name] = min(other_score, others.get(mechanism.name, math.inf))
+    what = {
+        "mean": "n * variance of the mean is",
+        "missing": "n * variance of the missing rate is",
+        "worst": "n * variance of the mean is at worst",
+    }[objective]
+    simple = BiSample.name if best.name != BiSample.name else ThreeState.name
+    why = (
+        f"{best.name}{_in_brackets(_parameters(best))}: at epsilon = {epsilon:g}, {answer_rate:.0%}"
+        " answering,"
+        f" {what} {short(score)}, against {short(others[simple])} for {simple}."
+    )
+    described = {k: v for k, v in best.describe().items() if k not in ("lower", "upper")}
+    return Recommendation(described, objective, answer_rate, score, why, others)
+
+
+def _candidates(epsilon: float) -> Iterator[NumberMechanism]:
+    yield BiSample(epsilon)
+    yield ThreeState(epsilon)
+    yield PrivKV(epsilon)
+    usual = dithered_levels(epsilon)
+    for levels in sorted({max(2, usual - 1), usual, usual + 1}):
+        steps = min(16, MAX_CODES // (levels + 1))
+        if steps:
+            yield DitheredResponse(epsilon, levels=levels, steps=steps)
+    if epsilon <= 2:  # where BiSample is anywhere near, and mixing can help
+        for share in _SHARES:
+            yield mix(BiSample, DitheredResponse, share)(epsilon)
+
+
+def _score(mechanism: NumberMechanism, objective: Objective, answer_rate: float) -> float:
+    # Around the respondents' own mean and rate: what drawing the respondents adds is nobody's merit.
+    found = [mechanism.variance(v, answer_rate=answer_rate, realised=True) for v in POPULATIONS.values()]
+    if objective == "missing":
+        return _geometric_mean([v.answer_rate or 0.0 for v in found])
+    means = [v.mean or 0.0 for v in found]
+    return max(means) if objective == "worst" else _geometric_mean(means)
+
+
+def _geometric_mean(values: list[float]) -> float:
+    """Populations where everything is noisy must not drown the others."""
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def _usual(epsilon: float) -> Iterator[NumberMechanism]:
+    """Every mechanism for numbers and refusals, with the parameters that suit epsilon."""
+    yield from (BiSample(epsilon), ThreeState(epsilon), PrivKV(epsilon))
+    yield DitheredResponse.fitting(epsilon)
+    if dithered_levels(epsilon) < 14:  # beyond that the codes of both together are more than a byte has
+        yield mix(BiSample, DitheredResponse, 0.5)(epsilon)
+
+
+def _parameters(mechanism: NumberMechanism) -> str:
+    common = ("mechanism", "epsilon", "lower", "upper")
+    return ", ".join(f"{k}={v}" for k, v in mechanism.describe().items() if k not in common)
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+@lru_cache
+def _best_channel() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("best_channel.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data

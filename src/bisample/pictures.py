@@ -1,0 +1,61 @@
+"""Pictures of a few numbers; the only place that imports matplotlib, and only when one is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .compare import Comparison
+from .errors import MissingExtraError
+
+__all__ = ["draw_comparison", "pyplot"]
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot without a screen, or the command that installs it."""
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise MissingExtraError("a picture", "plot") from None
+    return plt
+
+
+def draw_comparison(found: Comparison, path: Path) -> None:
+    """n * variance of mean and missing rate, a point a mechanism, and the bounds as lines."""
+    plt = pyplot()
+    rows = found.rows
+    labels = [row.mechanism if row.missing_rate is not None else f"{row.mechanism}*" for row in rows]
+    figure, panels = plt.subplots(
+        1, 2, figsize=(10, 0.36 * len(rows) + 1.9), layout="constrained", sharey=True
+    )
+    for panel, what, values, bound in (
+        (panels[0], "mean", [row.mean for row in rows], found.best_mean),
+        (panels[1], "missing rate", [row.missing_rate for row in rows], found.best_missing_rate),
+    ):
+        for y, (row, value) in enumerate(zip(rows, values, strict=True)):
+            panel.axhline(y, color="#dddddd", lw=0.8, zorder=0)
+            if value is None:
+                continue
+            # Ours are diamonds in red, the others circles in grey: told apart in print as well.
+            ours = row.mechanism in {"dithered", "mix"}
+            panel.plot(value, y, "D" if ours else "o", color="#cc3311" if ours else "#555555", ms=7)
+            panel.annotate(
+                f"{value:.3g}", (value, y), (8, 0), textcoords="offset points", va="center", fontsize=8
+            )
+        if bound is not None:
+            panel.axvline(bound, color="black", ls="--", lw=1)
+        shown = [value for value in [*values, bound] if value]
+        panel.set(xscale="log", xlabel=f"n x variance of the {what} (dashed: the best possible)")
+        panel.xaxis.set_major_locator(plt.LogLocator(subs=(1, 2, 5)))
+        panel.xaxis.set_major_formatter(plt.FormatStrFormatter("%g"))
+        panel.xaxis.set_minor_formatter(plt.NullFormatter())
+        panel.set_xlim(min(shown) / 1.5, max(shown) * 2)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(range(len(rows)), labels)
+    panels[0].invert_yaxis()
+    figure.suptitle(f"{found.title}   (* takes no refusals: if everybody answers)", fontsize=10)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -1,4 +1,6 @@
-"""Answers as people hold them: a scalar, a list, an array or a column, with what is missing marked.
+"""Answers as people hold them, and what they may be: a range, or a few options.
+
+A scalar, a list, an array or a column is read into one form, with what is missing marked.
 
 Missing is a value here: None, NaN, NaT, pandas' NA, masked entries and the nulls of Arrow and Polars
 all mean "no answer", and every one of them gets a report. Columns are recognised by what they can
@@ -8,16 +10,29 @@ do, so that no dataframe library is imported. No message contains an answer.
 from __future__ import annotations
 
 import decimal
+import math
 import numbers
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from .errors import AnswerError
+from .errors import AnswerError, ParameterError
+from .exact import real
 
-__all__ = ["Array", "Mask", "Numbers", "Options", "is_missing", "read_numbers", "read_options"]
+__all__ = [
+    "Array",
+    "Mask",
+    "Numbers",
+    "Options",
+    "check_options",
+    "check_range",
+    "is_missing",
+    "read_numbers",
+    "read_options",
+]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -296,3 +311,43 @@ def _unknown_option() -> AnswerError:
 def _what(array: Array) -> str:
     kinds = {"U": "text", "S": "bytes", "T": "text", "M": "dates", "m": "durations", "c": "complex numbers"}
     return kinds.get(array.dtype.kind, f"{array.dtype.name} values")
+
+
+def check_range(lower: float, upper: float) -> tuple[float, float]:
+    """lower and upper as floats, or an error that says what is wrong with them.
+
+    >>> check_range(90, 17)
+    Traceback (most recent call last):
+    bisample.errors.ParameterError: lower must be less than upper, and both finite numbers: not 90 and 17
+    """
+    low, high = real(lower), real(upper)
+    if not -math.inf < low < high < math.inf:
+        raise ParameterError(
+            f"lower must be less than upper, and both finite numbers: not {lower!r} and {upper!r}"
+        )
+    size = max(abs(low), abs(high))
+    if not (1e-9 * size < high - low < 1e300 and high - low > 1e-280):
+        raise ParameterError(
+            "upper - lower is too small or too large for double precision: shift or scale the values"
+        )
+    return low, high
+
+
+def check_options(options: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The options as a tuple, or an error that says what is wrong with them."""
+    if isinstance(options, (str, bytes, AbstractSet, Mapping)):  # a set has another order in every process
+        raise ParameterError(
+            f"options must be a list such as ['yes', 'no'], in an order, not a {type(options).__name__}"
+        )
+    try:
+        listed = tuple(options)
+        distinct = min(len(set(listed)), len({str(option) for option in listed}))
+    except TypeError:
+        raise ParameterError("options must be a list of texts, numbers or booleans") from None
+    if not 2 <= len(listed) <= 255:
+        raise ParameterError(f"a choice has 2 to 255 options, not {len(listed)}")
+    if distinct < len(listed) or any(is_missing(option) for option in listed):
+        raise ParameterError(
+            "options must differ, also as text, and none may be None or NaN: declining needs no option"
+        )
+    return listed

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from . import randomness
-from .answers import Numbers, is_missing, read_numbers, read_options
+from .answers import Numbers, check_options, check_range, read_numbers, read_options
 from .errors import AnswerError, ParameterError, ReportError
 from .exact import check_epsilon, real
 from .randomness import Rng, Source
@@ -476,43 +475,3 @@ class ChoiceMechanism(Mechanism):
             result[option] = float(v - realised * proportions[i] * (1 - proportions[i]) / rate)
         v_rate = covariance[-1, -1] - realised * rate * (1 - rate)
         return Variance(proportions=result, answer_rate=float(v_rate) if self.table.refusal else 0.0)
-
-
-def check_range(lower: float, upper: float) -> tuple[float, float]:
-    """lower and upper as floats, or an error that says what is wrong with them.
-
-    >>> check_range(90, 17)
-    Traceback (most recent call last):
-    bisample.errors.ParameterError: lower must be less than upper, and both finite numbers: not 90 and 17
-    """
-    low, high = real(lower), real(upper)
-    if not -math.inf < low < high < math.inf:
-        raise ParameterError(
-            f"lower must be less than upper, and both finite numbers: not {lower!r} and {upper!r}"
-        )
-    size = max(abs(low), abs(high))
-    if not (1e-9 * size < high - low < 1e300 and high - low > 1e-280):
-        raise ParameterError(
-            "upper - lower is too small or too large for double precision: shift or scale the values"
-        )
-    return low, high
-
-
-def check_options(options: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    """The options as a tuple, or an error that says what is wrong with them."""
-    if isinstance(options, (str, bytes, AbstractSet, Mapping)):  # a set has another order in every process
-        raise ParameterError(
-            f"options must be a list such as ['yes', 'no'], in an order, not a {type(options).__name__}"
-        )
-    try:
-        listed = tuple(options)
-        distinct = min(len(set(listed)), len({str(option) for option in listed}))
-    except TypeError:
-        raise ParameterError("options must be a list of texts, numbers or booleans") from None
-    if not 2 <= len(listed) <= 255:
-        raise ParameterError(f"a choice has 2 to 255 options, not {len(listed)}")
-    if distinct < len(listed) or any(is_missing(option) for option in listed):
-        raise ParameterError(
-            "options must differ, also as text, and none may be None or NaN: declining needs no option"
-        )
-    return listed

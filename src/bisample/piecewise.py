@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .answers import read_numbers
+from .answers import check_range, read_numbers
 from .errors import AnswerError, ParameterError, ReportError
 from .estimate import Estimate, normal_quantile
 from .exact import check_epsilon
-from .mechanism import Variance, check_range
+from .mechanism import Variance
 from .randomness import generator
 from .solve import Floats
 

@@ -11,10 +11,9 @@ import math
 
 import numpy as np
 
-from .answers import read_numbers
+from .answers import check_range, read_numbers
 from .errors import ParameterError
 from .exact import check_epsilon, real
-from .mechanism import check_range
 from .randomness import Seed, generator
 from .solve import Floats
 

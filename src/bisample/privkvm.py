@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .answers import read_numbers
+from .answers import check_range, read_numbers
 from .errors import AnswerError, ParameterError, ReportError
 from .exact import check_epsilon
-from .mechanism import check_range
 from .mechanisms import PrivKV
 from .randomness import generator
 from .solve import check_tally

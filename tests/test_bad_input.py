@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import fractions
+import json
 import math
 import traceback
 import warnings
@@ -616,3 +617,14 @@ def test_any_list_is_privatized_or_refused_without_a_warning(answers, clip):
     assert reports.max(initial=0) < 4
     assume(not clip)
     assert all(a is None or a != a or -1 <= a <= 1 for a in answers)  # noqa: PLR0124
+
+
+@pytest.mark.parametrize("options", [["no answer", "yes"], [(1, 2), (3, 4)], [object(), "a"]])
+def test_options_are_texts_numbers_or_booleans_and_none_is_called_no_answer(options):
+    with pytest.raises(ParameterError, match="option"):
+        KRandomizedResponse(1.0, options)
+
+
+def test_numpys_scalars_as_options_survive_json():
+    m = KRandomizedResponse(1.0, list(np.arange(3)))
+    assert from_description(json.loads(json.dumps(m.describe()))) == m

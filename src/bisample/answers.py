@@ -21,6 +21,7 @@ import numpy as np
 
 from .errors import AnswerError, ParameterError
 from .exact import real
+from .table import NO_ANSWER
 
 __all__ = [
     "Array",
@@ -334,20 +335,29 @@ def check_range(lower: float, upper: float) -> tuple[float, float]:
 
 
 def check_options(options: Sequence[Hashable]) -> tuple[Hashable, ...]:
-    """The options as a tuple, or an error that says what is wrong with them."""
+    """The options as a tuple, or an error that says what is wrong with them.
+
+    >>> check_options(["tea", "coffee"])
+    ('tea', 'coffee')
+    """
     if isinstance(options, (str, bytes, AbstractSet, Mapping)):  # a set has another order in every process
         raise ParameterError(
             f"options must be a list such as ['yes', 'no'], in an order, not a {type(options).__name__}"
         )
     try:
-        listed = tuple(options)
-        distinct = min(len(set(listed)), len({str(option) for option in listed}))
+        # NumPy's scalars become Python's, so that a mechanism's description survives JSON.
+        listed = tuple(o.item() if isinstance(o, np.generic) else o for o in options)
     except TypeError:
-        raise ParameterError("options must be a list of texts, numbers or booleans") from None
+        listed = (object,)
+    if not all(is_missing(o) or isinstance(o, (str, int, float)) for o in listed):
+        raise ParameterError("options must be a list of texts, numbers or booleans")
     if not 2 <= len(listed) <= 255:
         raise ParameterError(f"a choice has 2 to 255 options, not {len(listed)}")
-    if distinct < len(listed) or any(is_missing(option) for option in listed):
+    texts = {str(o) for o in listed}
+    if len(texts) < len(listed) or len(set(listed)) < len(listed) or any(map(is_missing, listed)):
         raise ParameterError(
             "options must differ, also as text, and none may be None or NaN: declining needs no option"
         )
+    if NO_ANSWER in texts:
+        raise ParameterError(f"an option may not be called {NO_ANSWER!r}: declining needs no option")
     return listed

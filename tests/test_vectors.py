@@ -1,10 +1,10 @@
 """Whatever is in vectors/ is run here: good cases give what they say, bad ones are refused."""
 
-import importlib.util
 import json
 import math
 from pathlib import Path
 
+import make_vectors
 import pytest
 
 from bisample import BisampleError, ParameterError, ReportError, Table, from_description
@@ -19,13 +19,6 @@ CASES = [
     for name, data in DATA.items()
     for i, case in enumerate(data["cases"])
 ]
-
-
-def _generator():
-    spec = importlib.util.spec_from_file_location("make_vectors", ROOT / "tools" / "make_vectors.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _message(why, error):
@@ -67,7 +60,7 @@ def test_integers_are_below_two_to_the_53(name):
 @pytest.mark.parametrize("name", DATA)
 def test_generating_again_gives_the_same_file(name):
     text = (ROOT / "vectors" / f"{name}.json").read_text(encoding="utf-8")
-    assert _generator().text_of(name) == text
+    assert make_vectors.text_of(name) == text
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -98,7 +98,7 @@ def bad_answers(secret):
             np.array([complex(number)]),
             np.array([number], dtype=object),
             np.ma.array([number, 0.5], mask=[False, True]),
-            np.datetime64("2031-01-01") + int(number),
+            np.datetime64("2031-01-01") + np.timedelta64(int(number), "D"),
             np.timedelta64(int(number), "D"),
             np.array([int(number)], dtype="M8[s]"),
             np.array([(int(number), number)], dtype=[("a", int), ("b", float)]),

@@ -25,8 +25,8 @@ MISSING = [
     np.ma.masked,
     pd.NA,
     pd.NaT,
-    np.datetime64("NaT"),
-    np.timedelta64("NaT"),
+    np.datetime64("NaT", "D"),
+    np.timedelta64("NaT", "D"),
     decimal.Decimal("NaN"),
     decimal.Decimal("sNaN"),
 ]

@@ -5,6 +5,7 @@ import decimal
 import fractions
 import json
 import math
+import pickle
 import traceback
 import warnings
 
@@ -23,6 +24,7 @@ from bisample import (
     BisampleError,
     Harmony,
     KRandomizedResponse,
+    MissingExtraError,
     NumberMechanism,
     ParameterError,
     RandomizedResponse,
@@ -195,6 +197,13 @@ def test_a_mechanism_is_what_it_describes(mechanism):
     assert again == mechanism
     assert hash(again) == hash(mechanism)
     assert again.table == mechanism.table
+
+
+def test_mechanisms_that_are_equal_have_one_hash_and_one_table():
+    ones = [RandomizedResponse(1.0, [False, True]), RandomizedResponse(1.0, [0, 1]), Harmony(1.0, -0.0, 1.0)]
+    for a in [*ones, Harmony(1.0, 0.0, 1.0)]:
+        for b in ones:
+            assert a != b or (hash(a) == hash(b) and a.table == b.table)
 
 
 @pytest.mark.parametrize("epsilon", [math.nan, math.inf, -1, "1", None, 1j, True])
@@ -563,6 +572,18 @@ def test_simulations_want_a_seed_or_a_generator(rng):
         _refused(call, ParameterError)
 
 
+@pytest.mark.parametrize("rng", ["x", -1, 1.5, True, [1]])
+def test_who_is_asked_what_wants_a_seed_a_generator_or_nothing(rng):
+    plan = plan_questions(BiSample, 1.0, 3)
+    _refused(lambda: assign_questions(plan, 2, rng=rng), ParameterError)
+    assert assign_questions(plan, 2).sum(axis=1).tolist() == [plan.answered] * 2
+
+
+@pytest.mark.parametrize("parameters", [("5",), (math.nan,), (5, None), (5, 5, 0), (5, 5, -1), (5, 5, "1")])
+def test_a_true_answer_rate_needs_numbers(parameters):
+    _refused(lambda: true_answer_rate(*parameters), ParameterError)
+
+
 def test_preferences_are_one_or_as_many_as_values():
     _refused(lambda: prepare_values([1, 2, 3], 1.0, [1, 2]), ParameterError)
     _refused(lambda: prepare_values([1], 0, [1]), ParameterError)
@@ -588,6 +609,11 @@ def test_privkvm_refuses_answers_out_of_range_and_more_rounds_than_one_tally():
         _refused(lambda r=rounds, v=virtual: PrivKVM(1.0, rounds=r, virtual=v), ParameterError)
     empty = PrivKVM(1.0).simulate([], rng=1)
     assert empty.mean is empty.missing_rate is None
+
+
+def test_a_missing_extra_comes_back_from_another_process():
+    error = MissingExtraError("a picture", "plot")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_every_error_can_be_caught_by_its_root_and_by_its_kind():

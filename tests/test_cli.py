@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from bisample.cli import main
+from bisample.files import read_column
 
 RANGE = ["--epsilon", "2", "--lower", "17", "--upper", "90"]
 
@@ -152,10 +153,16 @@ def test_reports_hold_one_code_a_person_and_nothing_else(people, tmp_path):
             ],
             "--clip is for numbers",
         ),
+        (["privatize", "{path}", "--column", "age", *RANGE, "--seed", "-1"], "an integer from 0"),
+        (["estimate", "{path}", "--lower", "0"], "--lower is for reports without a note"),
+        (["demo", "--people", "2", "--epsilon", "15"], "nobody answers"),
+        (["demo", "--people", "99", "--out", "{path}.not/x.png"], "cannot be written"),
+        (["compare", "--epsilon", "1", "--out", "{path}.foo"], "cannot be written"),
         (
             ["privatize", "{path}", "--column", "age", *RANGE, "--mechanism", "harmony"],
             "has no code for a refusal",
         ),
+        (["estimate", "."], ". is a folder"),
         (["estimate", "{path}"], "pass --mechanism, --epsilon and the range"),
         (["estimate", "{path}", "--column", "age", *RANGE], "a file of reports, or of answers?"),
         (["certify", "--epsilon", "99"], "epsilon must be a number from"),
@@ -202,6 +209,56 @@ def test_broken_files_are_named(tmp_path, capsys):
             == 2
         )
         assert says in capsys.readouterr().err
+
+
+def test_an_option_may_be_called_none(tmp_path):
+    path, out = tmp_path / "children.csv", tmp_path / "reports.csv"
+    path.write_text("id,children\n" + "1,none\n" * 700 + "2,some\n" * 200 + "3,\n4,NA\n" * 50)
+    choice = ["--mechanism", "k-rr", "--epsilon", "20", "--options", "none", "some"]
+    assert main(["privatize", str(path), "--column", "children", *choice, "--out", str(out)]) == 0
+    # At epsilon = 20 one report in 10^8 is not the truth.
+    assert np.bincount([int(line) for line in out.read_text().split()[1:]]).tolist() == [700, 200, 100]
+
+
+def test_an_empty_line_of_a_single_column_is_a_refusal(tmp_path):
+    path = tmp_path / "ages.csv"
+    path.write_text("age\n\n31\n\n\n45\n\n")
+    assert list(read_column(path, "age")) == [[None, "31", None, None, "45"]]
+    path.write_text("name,age\nA,31\n\nB,45\n\n")
+    assert list(read_column(path, "age")) == [["31", "45"]]
+
+
+def test_an_empty_line_keeps_the_number_of_a_row_right(tmp_path, capsys):
+    path = tmp_path / "ages.csv"
+    path.write_text("age\n31\n\nthirty\n")
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(tmp_path / "o.csv")]) == 2
+    assert "row 3 is not a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reports", [[0.3, 1.7], [1.0, None], ["9" * 30], ["0.3"], [None]])
+def test_what_is_no_integer_is_no_report(tmp_path, capsys, reports):
+    path = tmp_path / "answers.parquet"
+    pd.DataFrame({"report": reports}).to_parquet(path)
+    assert main(["estimate", str(path), *RANGE]) == 2
+    assert "a file of reports, or of answers?" in capsys.readouterr().err
+
+
+def test_a_folder_in_the_place_of_the_output_is_one_line_and_leaves_nothing(people, tmp_path, capsys):
+    path, *_ = people
+    out = tmp_path / "reports.csv"
+    out.mkdir()
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)]) == 2
+    assert "it is a folder" in capsys.readouterr().err
+    assert {p.name for p in tmp_path.iterdir()} == {"people.csv", "reports.csv"}
+
+
+def test_a_note_that_cannot_be_written_leaves_no_reports(people, tmp_path, capsys):
+    path, *_ = people
+    (tmp_path / "reports.csv.json").mkdir()
+    out = tmp_path / "reports.csv"
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert {p.name for p in tmp_path.iterdir()} == {"people.csv", "reports.csv.json"}
 
 
 def test_reports_of_another_table_are_refused(people, tmp_path, capsys):

@@ -174,12 +174,20 @@ def test_without_a_dither_it_is_k_ary_randomized_response_of_the_rounded_value()
         ({"levels": 1}, "levels must be an integer from 2"),
         ({"levels": 2.5}, "levels must be an integer from 2"),
         ({"steps": 0}, "steps must be an integer from 1"),
+        ({"steps": [4]}, "steps must be an integer from 1"),
+        ({"steps": np.timedelta64(4, "D")}, "steps must be an integer from 1"),
         ({"levels": 20}, "steps of at most 12"),
     ],
 )
 def test_wrong_parameters_say_what_is_possible(parameters, says):
     with pytest.raises(ParameterError, match=says):
         DitheredResponse(1.0, **parameters)
+
+
+def test_parameters_mean_the_same_whatever_was_built_before():
+    assert DitheredResponse(1.0, levels=np.int64(3)) == DitheredResponse(1.0, levels=3)
+    with pytest.raises(ParameterError, match="levels"):
+        DitheredResponse(1.0, levels=3.0)  # equal to 3, which was built: no cache may let it through
 
 
 def test_too_large_an_epsilon_for_16_steps_says_how_many_fit():
@@ -221,17 +229,23 @@ def test_mixing_lowers_the_worst_case_at_small_epsilon():
     assert worst(DitheredResponse(0.1)) < worst(BiSample(0.1))
 
 
-@pytest.mark.parametrize("share", [0, 1, -1, "half", None, math.nan])
+@pytest.mark.parametrize("share", [0, 1, -1, "half", None, math.nan, [0.5]])
 def test_a_mix_needs_a_share_between_0_and_1(share):
     with pytest.raises(ParameterError, match="share must be between 0 and 1"):
         mix(BiSample, DitheredResponse, share)(1.0)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 4.0, 8.0, 12.0])
+def test_a_mix_needs_a_share_that_can_be_counted():
+    with pytest.raises(ParameterError, match="parts of 1/10000"):
+        mix(BiSample, DitheredResponse, 1e-5)(1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 4.0, 8.0, 12.0, 17.5, 20.0])
 def test_a_recommendation_is_the_least_variance_and_can_be_built(epsilon):
     for objective in ("mean", "missing", "worst"):
         advice = recommend(epsilon, objective)
         assert advice.variance <= 1.01 * min(advice.runners_up.values())
+        assert set(advice.runners_up) >= {"bisample", "three-state", "privkv", "dithered"}
         mechanism = advice.build(17, 90)
         assert isinstance(mechanism, Mechanism)
         assert mechanism.epsilon == epsilon
@@ -241,6 +255,7 @@ def test_a_recommendation_is_the_least_variance_and_can_be_built(epsilon):
 def test_small_epsilon_recommends_bisample_and_large_the_dithered_response():
     assert recommend(0.1).description["mechanism"] == "bisample"
     assert recommend(4.0).description["mechanism"] == "dithered"
+    assert recommend(20.0).description["mechanism"] == "dithered"
     assert recommend(4.0, "missing").description["mechanism"] == "three-state"
 
 

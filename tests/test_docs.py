@@ -53,3 +53,9 @@ def test_every_make_target_that_the_pages_name_exists():
     named = {t for page in pages for t in re.findall(r"`make ([a-z-]+)`", page.read_text(encoding="utf-8"))}
     assert named
     assert named <= targets
+
+
+def test_the_readme_shows_what_its_first_snippet_prints(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out in text

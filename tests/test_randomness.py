@@ -24,7 +24,7 @@ NO_SEEDS = [
     np.array([1, 2]),
     np.float64(3.0),
     np.bool_(True),  # NumPy's scalars have a method called fill: it does nothing
-    np.timedelta64(3),
+    np.timedelta64(3, "D"),
     np.int64(-1),
     np.random,
     np.random.RandomState(1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from .mechanisms import from_description
 from .paper import command as paper
 from .pictures import draw_comparison
 from .progress import ProgressBar
-from .randomness import Rng
+from .randomness import Rng, generator
 
 __all__ = ["main"]
 
@@ -56,19 +57,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as problem:  # a full disk, for example
+        print(f"bisample: {problem}", file=sys.stderr)
+        return 2
     return code
 
 
 def privatize(arguments: argparse.Namespace) -> int:
     """Turn a column of answers into a file of reports."""
     mechanism = _mechanism(arguments)
-    rng = None if arguments.seed is None else np.random.default_rng(arguments.seed)
+    rng = None if arguments.seed is None else generator(arguments.seed)
     counts = np.zeros(len(mechanism.table.codes), dtype=np.int64)
+    options = [str(o) for o in mechanism.options] if isinstance(mechanism, ChoiceMechanism) else []
     with (
         ReportWriter.open(arguments.out, mechanism, simulated=rng is not None) as writer,
         ProgressBar("privatizing") as bar,
     ):
-        for piece in read_column(arguments.file, arguments.column, bar.update):
+        for piece in read_column(arguments.file, arguments.column, bar.update, options):
             reports = _reports(mechanism, piece, writer.n + 1, rng, arguments.clip)
             writer.write(reports)
             counts += mechanism.tally(reports)
@@ -88,6 +93,9 @@ def privatize(arguments: argparse.Namespace) -> int:
 def estimate(arguments: argparse.Namespace) -> int:
     """Estimate the mean and the answer rate from a file of reports."""
     described = arguments.epsilon is not None
+    given = [name for name in ("lower", "upper", "options") if getattr(arguments, name) is not None]
+    if given and not described:
+        raise ParameterError(f"--{given[0]} is for reports without a note: pass --epsilon as well")
     mechanism = _mechanism(arguments) if described else read_note(arguments.file)
     counts = np.zeros(len(mechanism.table.codes), dtype=np.int64)
     with ProgressBar("counting") as bar:
@@ -263,8 +271,10 @@ def _reports(mechanism: Mechanism, piece: list[Any], first_row: int, rng: Rng, c
 
 def _codes(piece: list[Any]) -> Any:
     try:
-        return np.array(piece, dtype=object).astype(np.int64)
-    except (TypeError, ValueError):
+        # A float is refused even if it is whole: the column may hold answers.
+        codes = [int(code) if isinstance(code, str) else operator.index(code) for code in piece]
+        return np.array(codes, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
         raise AnswerError("a report is no integer: is this a file of reports, or of answers?") from None
 
 

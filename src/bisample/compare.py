@@ -240,11 +240,10 @@ def _candidates(epsilon: float) -> Iterator[NumberMechanism]:
     yield BiSample(epsilon)
     yield ThreeState(epsilon)
     yield PrivKV(epsilon)
-    usual = dithered_levels(epsilon)
-    for levels in sorted({max(2, usual - 1), usual, usual + 1}):
-        steps = min(16, MAX_CODES // (levels + 1))
-        if steps:
-            yield DitheredResponse(epsilon, levels=levels, steps=steps)
+    most = MAX_CODES - 1
+    usual = min(dithered_levels(epsilon), most)
+    for levels in sorted({max(2, usual - 1), usual, min(usual + 1, most)}):
+        yield DitheredResponse(epsilon, levels=levels, steps=min(16, MAX_CODES // (levels + 1)))
     if epsilon <= 2:  # where BiSample is anywhere near, and mixing can help
         for share in _SHARES:
             yield mix(BiSample, DitheredResponse, share)(epsilon)
@@ -268,7 +267,7 @@ def _usual(epsilon: float) -> Iterator[NumberMechanism]:
     """Every mechanism for numbers and refusals, with the parameters that suit epsilon."""
     yield from (BiSample(epsilon), ThreeState(epsilon), PrivKV(epsilon))
     yield DitheredResponse.fitting(epsilon)
-    if dithered_levels(epsilon) < 14:  # beyond that the codes of both together are more than a byte has
+    if dithered_levels(epsilon) <= 14:  # beyond that the codes of both together are more than a byte has
         yield mix(BiSample, DitheredResponse, 0.5)(epsilon)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .errors import MissingExtraError
+from .errors import MissingExtraError, ParameterError
 from .estimate import Estimate, Interval
 from .mechanisms import BiSample, Harmony
-from .pictures import pyplot
+from .pictures import pyplot, save
 from .preference import fake_top, preferences, prepare_values
 from .solve import Counts, Floats
 
@@ -59,6 +59,8 @@ def demonstrate(n: int = 100_000, epsilon: float = 4.0, seed: int | None = None)
     ages = people.choice(adult_ages(), n)
     lower, upper = 17.0, 90.0
     answers = prepare_values(ages, epsilon, preferences(n, people))
+    if np.isnan(answers).all():
+        raise ParameterError(f"nobody answers at epsilon = {epsilon:g}: take a smaller one, or more people")
     mechanism = BiSample(epsilon, lower, upper)
     tally = mechanism.tally(mechanism.privatize(answers, rng=seed))
     harmony = Harmony(epsilon, lower, upper)
@@ -164,8 +166,7 @@ def _draw(found: Demonstration, path: Path) -> None:
     _learned(panels["rate"], e.answer_rate, e.answer_rate_interval, found.true_rate, 100, "answer rate, %")
     for panel in panels.values():
         panel.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)
 
 
 def _learned(

@@ -50,3 +50,7 @@ class MissingExtraError(BisampleError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}': pip install 'bisample[{extra}]'")
+        self._parts = what, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), self._parts  # so that it comes back from another process

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from .errors import ParameterError
 
@@ -25,6 +27,7 @@ __all__ = [
     "real",
     "response_weights",
     "share",
+    "whole",
 ]
 
 # Every row of a table sums to 2**48: one 16-bit word settles almost every draw and 32 bits more
@@ -51,6 +54,22 @@ def real(value: object) -> float:
         return float(value)
     except (OverflowError, TypeError, ValueError):
         return math.nan
+
+
+def whole(value: Any, least: int, label: str) -> int:
+    """The value as an int if it is a whole number (NumPy's too) of at least `least`, else an error.
+
+    >>> whole(3.0, 1, "steps")
+    Traceback (most recent call last):
+    bisample.errors.ParameterError: steps must be an integer from 1, not 3.0
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ParameterError(f"{label} must be an integer from {least}, not {value!r}")
+    return number
 
 
 def check_epsilon(epsilon: float) -> float:

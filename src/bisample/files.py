@@ -11,7 +11,7 @@ import difflib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -32,10 +32,13 @@ _MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>
 Progress = Callable[[float], None]
 
 
-def read_column(path: str | Path, column: str, progress: Progress = lambda _: None) -> Iterator[list[Any]]:
+def read_column(
+    path: str | Path, column: str, progress: Progress = lambda _: None, answers: Collection[str] = ()
+) -> Iterator[list[Any]]:
     r"""Pieces of one column: texts of a CSV file, values of a Parquet file. None is a missing entry.
 
-    `progress` is told the part of the file that has been read, from 0 to 1.
+    `progress` is told the part of the file that has been read, from 0 to 1. `answers` are texts that are
+    answers even where they read like a missing entry, such as an option "none".
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,9 +48,11 @@ def read_column(path: str | Path, column: str, progress: Progress = lambda _: No
     [['31', None]]
     """
     path = Path(path)
-    read = _read_parquet if path.suffix.lower() in {".parquet", ".pq"} else _read_csv
     try:
-        yield from read(path, column, progress)
+        if path.suffix.lower() in {".parquet", ".pq"}:
+            yield from _read_parquet(path, column, progress)
+        else:
+            yield from _read_csv(path, column, progress, answers)
     except FileError:
         raise
     except FileNotFoundError:
@@ -60,21 +65,27 @@ def read_column(path: str | Path, column: str, progress: Progress = lambda _: No
         raise FileError(f"{path} cannot be read: {problem.strerror or type(problem).__name__}") from None
 
 
-def _read_csv(path: Path, column: str, progress: Progress) -> Iterator[list[Any]]:
+def _read_csv(path: Path, column: str, progress: Progress, answers: Collection[str]) -> Iterator[list[Any]]:
     size = max(1, path.stat().st_size)
     with path.open("rb") as raw, _text(raw) as text:
         rows = csv.reader(text)
         names = next(rows, [])
         at = _position(path, column, names)
         piece: list[Any] = []
+        empty_lines = 0
         for row in rows:
             if not row:
-                continue  # an empty line at the end is no respondent
+                empty_lines += 1
+                continue
+            if len(names) == 1:
+                # There an empty line is an empty cell; at the end of the file it is no respondent.
+                piece += [None] * empty_lines
+            empty_lines = 0
             if len(row) <= at:
                 raise FileError(f"line {rows.line_num} of {path} has {len(row)} columns, not {len(names)}")
             entry = row[at].strip()
-            piece.append(None if entry.lower() in _MISSING_TEXTS else entry)
-            if len(piece) == _ROWS:
+            piece.append(None if entry.lower() in _MISSING_TEXTS and entry not in answers else entry)
+            if len(piece) >= _ROWS:
                 yield piece
                 progress(min(1.0, raw.tell() / size))
                 piece = []
@@ -165,6 +176,8 @@ class ReportWriter(ABC):
         """A writer for CSV, or for Parquet where the name ends in .parquet."""
         path = Path(path)
         kind = _ParquetWriter if path.suffix.lower() in {".parquet", ".pq"} else _CsvWriter
+        if path.is_dir():
+            raise FileError(f"{path} cannot be written: it is a folder")
         try:
             return kind(path, mechanism, simulated)
         except OSError as problem:
@@ -183,10 +196,16 @@ class ReportWriter(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
-        if kind is not None:
+        try:
+            self._close()
+            if kind is None:
+                self._publish()
+        except OSError as failure:
+            raise FileError(f"{self._path} cannot be written: {failure.strerror or failure}") from None
+        finally:
             self._unfinished.unlink(missing_ok=True)
-            return
+
+    def _publish(self) -> None:
         note = {
             "format": _FORMAT,
             "mechanism": self._mechanism.describe(),
@@ -234,7 +253,10 @@ class _ParquetWriter(ReportWriter):
 
 def read_note(path: str | Path) -> Mechanism:
     """The mechanism that made a file of reports, from the note beside it."""
-    note_path = _note_path(Path(path))
+    path = Path(path)
+    if path.is_dir():
+        raise FileError(f"{path} is a folder, and no file of reports")
+    note_path = _note_path(path)
     try:
         note = json.loads(note_path.read_text(encoding="utf-8"))
         described, digest = note["mechanism"], note["table"]

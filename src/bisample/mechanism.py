@@ -97,7 +97,8 @@ class Mechanism(ABC):
         return f"{type(self).__name__}({parameters})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mechanism) and self.describe() == other.describe()
+        # By repr, as the hash: options 0 and False are equal in Python, and not the same table.
+        return isinstance(other, Mechanism) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
         return hash(repr(self))
@@ -458,8 +459,8 @@ class ChoiceMechanism(Mechanism):
         from .solve import variances
 
         held = np.bincount(read_options(values, self.options).rows, minlength=len(self.options) + 1)
-        answered = held[:-1].sum()
-        rate = answered / max(1, held.sum()) if answer_rate is None else real(answer_rate)
+        answered = int(held[:-1].sum())
+        rate = answered / max(1, int(held.sum())) if answer_rate is None else real(answer_rate)
         if not answered or not 0 < rate <= 1:
             raise ParameterError("variance needs at least one answer, and an answer rate above 0 and up to 1")
         if rate < 1 and not self.table.refusal:

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from .errors import ParameterError
-from .exact import TOTAL, check_epsilon, real, response_weights, share
+from .exact import TOTAL, check_epsilon, real, response_weights, share, whole
 from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, registered
 from .table import MAX_CODES, NO_ANSWER, Table
 
@@ -77,7 +77,8 @@ class BiSample(NumberMechanism):
 class ThreeState(NumberMechanism):
     """Round to -1 or +1, or say "no answer": three states through 3-ary randomized response.
 
-    Better than BiSample on the missing rate, and from epsilon = 1 up on the mean as well.
+    Better than BiSample on the missing rate, and from epsilon = 1 up mostly on the mean as well: not where
+    nearly everybody answers, nor at epsilon = 1 where the mean lies near the middle of the range.
 
     >>> ThreeState(epsilon=1).table
     <Table 3 rows x 3 codes, epsilon <= 1>
@@ -122,8 +123,10 @@ class PrivKV(NumberMechanism):
     Estimated here without bias, by the general estimator. The original's own biased estimator, and
     its iterations, are in `PrivKVM`.
 
-    >>> PrivKV(epsilon=1).epsilon_upper < 1  # a refusal's fake value hides a little more than is claimed
-    True
+    Its two halves never cost all of epsilon at once, because a refusal's fake value is a coin's:
+
+    >>> round(PrivKV(epsilon=1).epsilon_upper, 2)
+    0.72
     """
 
     name = "privkv"
@@ -151,8 +154,9 @@ class PrivKV(NumberMechanism):
 class DitheredResponse(NumberMechanism):
     """The dithered response: rounding with a public threshold, whose noise is taken off again.
 
-    Not in the paper. From epsilon = 1 up it is better than BiSample for the mean and for the missing
-    rate, from 2 up by large factors; see docs/dithered.md for the proof and for where it is not.
+    Not in the paper. From epsilon = 1 up it is better than BiSample for the missing rate and for most
+    means (at 1 not where the mean lies near the middle of the range), from 2 up mostly by large factors;
+    see docs/dithered.md for the proof and for where it is not.
 
     >>> DitheredResponse(epsilon=2, lower=17, upper=90).table
     <Table 34 rows x 64 codes, epsilon <= 2>
@@ -168,8 +172,8 @@ class DitheredResponse(NumberMechanism):
         levels: int | None = None,
         steps: int = 16,
     ) -> None:
-        levels = dithered_levels(epsilon) if levels is None else levels
-        super().__init__(epsilon, lower, upper, levels=levels, steps=steps)
+        levels = dithered_levels(epsilon) if levels is None else whole(levels, 2, "levels")
+        super().__init__(epsilon, lower, upper, levels=levels, steps=whole(steps, 1, "steps"))
 
     @classmethod
     def fitting(cls, epsilon: float, lower: float = -1.0, upper: float = 1.0) -> DitheredResponse:
@@ -191,11 +195,6 @@ class DitheredResponse(NumberMechanism):
         eps-LDP, and the answer has no part in u. With u in L equal steps, anchors lie L to a gap
         between levels, and the whole is a table.
         """
-        for label, count in (("levels", levels), ("steps", steps)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 2 - (label == "steps"):
-                raise ParameterError(
-                    f"{label} must be an integer from {2 - (label == 'steps')}, not {count!r}"
-                )
         ways = levels + 1
         if steps * ways > MAX_CODES:
             raise ParameterError(
@@ -243,7 +242,9 @@ class Mix(NumberMechanism):
         second: str = "dithered",
         share: float = 0.5,
     ) -> None:
-        super().__init__(epsilon, lower, upper, first=first, second=second, share=share)
+        if not 0 < real(share) < 1:
+            raise ParameterError(f"share must be between 0 and 1, not {share!r}")
+        super().__init__(epsilon, lower, upper, first=first, second=second, share=real(share))
 
     @staticmethod
     @lru_cache
@@ -253,8 +254,6 @@ class Mix(NumberMechanism):
         Either table is eps-LDP, and the coin has no part in the answer. Scaling a table's integers
         rounds them, so the tables are taken at an epsilon smaller by what the rounding cost.
         """
-        if not 0 < real(share) < 1:
-            raise ParameterError(f"share must be between 0 and 1, not {share!r}")
         kinds = [
             kind
             for name in (first, second)
@@ -265,6 +264,8 @@ class Mix(NumberMechanism):
                 f"mix takes the names of two mechanisms for numbers, not {first!r} and {second!r}"
             )
         part = Fraction(share).limit_denominator(10_000)
+        if part in (0, 1):
+            raise ParameterError(f"share counts in parts of 1/10000, and {share:g} is none or all of them")
         target, step = epsilon, math.ulp(epsilon)
         while True:
             tables = [kind(target).table for kind in kinds]

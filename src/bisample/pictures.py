@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from .compare import Comparison
-from .errors import MissingExtraError
+from .errors import FileError, MissingExtraError
 
-__all__ = ["draw_comparison", "pyplot"]
+__all__ = ["draw_comparison", "pyplot", "save"]
 
 
 def pyplot() -> Any:
@@ -21,6 +21,16 @@ def pyplot() -> Any:
     except ImportError:
         raise MissingExtraError("a picture", "plot") from None
     return plt
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure of pyplot's to a file, and let go of it."""
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as problem:  # no such folder; a format that matplotlib does not know
+        raise FileError(f"the picture {path} cannot be written: {problem}") from None
+    finally:
+        pyplot().close(figure)
 
 
 def draw_comparison(found: Comparison, path: Path) -> None:
@@ -57,5 +67,4 @@ def draw_comparison(found: Comparison, path: Path) -> None:
     panels[0].set_yticks(range(len(rows)), labels)
     panels[0].invert_yaxis()
     figure.suptitle(f"{found.title}   (* takes no refusals: if everybody answers)", fontsize=10)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from .errors import BisampleError, ParameterError
-from .exact import check_epsilon
+from .exact import check_epsilon, whole
 from .mechanism import NumberMechanism
+from .randomness import generator
 
 __all__ = ["QuestionPlan", "assign_questions", "plan_questions"]
 
@@ -59,10 +60,9 @@ def plan_questions(
     4
     """
     epsilon = check_epsilon(epsilon)
-    if isinstance(questions, bool) or not isinstance(questions, (int, np.integer)) or questions < 1:
-        raise ParameterError(f"questions must be an integer from 1, not {questions!r}")
+    questions = whole(questions, 1, "questions")
     best: QuestionPlan | None = None
-    for answered in range(1, int(questions) + 1):
+    for answered in range(1, questions + 1):
         each = epsilon / answered
         try:
             candidate_mechanism = mechanism(each, **options)
@@ -71,7 +71,7 @@ def plan_questions(
         rate = answer_rate if candidate_mechanism.table.refusal else 1.0
         variance = candidate_mechanism.variance(values, answer_rate=rate).mean
         assert variance is not None
-        candidate = QuestionPlan(int(questions), answered, epsilon, each, questions / answered * variance)
+        candidate = QuestionPlan(questions, answered, epsilon, each, questions / answered * variance)
         if best is None or candidate.variance < best.variance:
             best = candidate
     if best is None:
@@ -91,8 +91,7 @@ def assign_questions(
     >>> asked.sum(axis=1)
     array([1, 1, 1])
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-        raise ParameterError(f"n must be an integer from 0, not {n!r}")
-    order = np.argsort(np.random.default_rng(rng).random((n, plan.questions)), axis=1)
+    draw = np.random.default_rng() if rng is None else generator(rng)
+    order = np.argsort(draw.random((whole(n, 0, "n"), plan.questions)), axis=1)
     chosen: np.ndarray[Any, np.dtype[np.bool_]] = order < plan.answered
     return chosen

@@ -57,6 +57,10 @@ def true_answer_rate(epsilon: float, mean: float = PREFERRED_MEAN, sd: float = P
     >>> true_answer_rate(5.0)
     0.5
     """
+    if not (math.isfinite(real(epsilon)) and math.isfinite(real(mean)) and real(sd) > 0):
+        raise ParameterError(
+            f"epsilon and mean must be numbers and sd one above 0, not {epsilon!r}, {mean!r} and {sd!r}"
+        )
     return 0.5 * math.erfc((epsilon - mean) / (sd * math.sqrt(2)))
 
 

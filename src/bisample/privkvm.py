@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .answers import check_range, read_numbers
-from .errors import AnswerError, ParameterError, ReportError
-from .exact import check_epsilon
+from .errors import AnswerError, ReportError
+from .exact import check_epsilon, whole
 from .mechanisms import PrivKV
 from .randomness import generator
 from .solve import check_tally
@@ -52,10 +52,7 @@ class PrivKVM:
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
         self.lower, self.upper = check_range(lower, upper)
-        for label, count, least in (("rounds", rounds, 1), ("virtual", virtual, 0)):
-            if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
-                raise ParameterError(f"{label} must be an integer from {least}, not {count!r}")
-        self.rounds, self.virtual = int(rounds), int(virtual)
+        self.rounds, self.virtual = whole(rounds, 1, "rounds"), whole(virtual, 0, "virtual")
         # Half of epsilon for the key, in the first round only; the other half in equal parts for the
         # value of each round. Together they are epsilon.
         self._p1 = 1 / (1 + math.exp(-self.epsilon / 2))

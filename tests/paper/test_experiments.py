@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from functools import partial
 
@@ -83,6 +84,8 @@ def test_own_column_from_csv_and_parquet(tmp_path):
     assert load_column(csv, "y").tolist() == load_column(tmp_path / "own.parquet", "y").tolist() == [2, 4]
     assert from_file(csv, "x").values(1).tolist() == [-1, 0, 1]
     assert from_file(csv, "x").name != from_file(csv, "y").name
+    # A copy in another process is the same data set, so that its cache is of use.
+    assert pickle.loads(pickle.dumps(from_file(csv, "x"))) == from_file(csv, "x")
 
 
 def test_own_column_that_cannot_be_used(tmp_path):

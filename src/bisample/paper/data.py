@@ -12,7 +12,7 @@ import csv
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -183,12 +183,19 @@ def from_file(path: str | Path, column: str) -> DataSet:
     digest = hashlib.blake2b(values.tobytes(), digest_size=4).hexdigest()
     return DataSet(
         f"{column} {digest}",
-        partial(_own, path, column),
+        _OwnColumn(path, column),
         len(values),
         fixed=True,
         about=f"column {column} of {path.name}, min-max scaled",
     )
 
 
-def _own(path: Path, column: str, _rng: np.random.Generator, _n: int) -> Floats:
-    return scale(load_column(path, column))
+@dataclass(frozen=True)
+class _OwnColumn:
+    """Reads a column. Equal to its copies in other processes, so that each reads the file once."""
+
+    path: Path
+    column: str
+
+    def __call__(self, _rng: np.random.Generator, _n: int) -> Floats:
+        return scale(load_column(self.path, self.column))

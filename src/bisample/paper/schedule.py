@@ -62,6 +62,8 @@ class Store:
             self._file: IO[str] = path.open("a", encoding="utf-8")
         except FileError:
             raise
+        except UnicodeDecodeError as problem:
+            raise FileError(f"{path} is not what an earlier run wrote: delete it") from problem
         except OSError as problem:
             raise FileError(
                 f"{path} cannot be written: {problem.strerror}; choose another --out"

@@ -7,10 +7,14 @@ import sys
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from bisample import AnswerError, FileError, cli
 from bisample.cli import main
-from bisample.files import read_column
+from bisample.files import numbers_from_text, read_column
 
 RANGE = ["--epsilon", "2", "--lower", "17", "--upper", "90"]
 
@@ -82,7 +86,7 @@ def test_without_a_seed_two_runs_differ_and_the_note_says_secure(people, tmp_pat
         out = tmp_path / name
         assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)]) == 0
         texts.append(out.read_text())
-        assert json.loads((tmp_path / f"{name}.json").read_text())["randomness"] == "secure"
+        assert json.loads((tmp_path / f"{name}.json").read_text())["simulated"] is False
     assert texts[0] != texts[1]
 
 
@@ -100,9 +104,12 @@ def test_reports_hold_one_code_a_person_and_nothing_else(people, tmp_path):
     ("arguments", "says"),
     [
         (["privatize", "{path}", "--column", "Age", *RANGE], "did you mean 'age'?"),
-        (["privatize", "{path}", "--column", "zzzzzz", *RANGE], "does it have a header line?"),
+        (["privatize", "{path}", "--column", "zzzzzz", *RANGE], "does its first line name the columns?"),
         (["privatize", "{path}.not", "--column", "age", *RANGE], "there is no file"),
-        (["privatize", "{path}", "--column", "name", *RANGE], "row 1 is not a number"),
+        (
+            ["privatize", "{path}", "--column", "name", *RANGE],
+            "row 1 (the header not counted) is not a number",
+        ),
         (["privatize", "{path}", "--column", "age", "--epsilon", "1"], "--lower and --upper are needed"),
         (
             ["privatize", "{path}", "--column", "age", "--epsilon", "0", "--lower", "0", "--upper", "1"],
@@ -114,7 +121,7 @@ def test_reports_hold_one_code_a_person_and_nothing_else(people, tmp_path):
         ),
         (
             ["privatize", "{path}", "--column", "age", "--epsilon", "1", "--options", "a", "b"],
-            "--options is not for",
+            "takes no --options",
         ),
         (
             ["privatize", "{path}", "--column", "drink", "--mechanism", "k-rr", "--epsilon", "1"],
@@ -154,7 +161,7 @@ def test_reports_hold_one_code_a_person_and_nothing_else(people, tmp_path):
             "--clip is for numbers",
         ),
         (["privatize", "{path}", "--column", "age", *RANGE, "--seed", "-1"], "an integer from 0"),
-        (["estimate", "{path}", "--lower", "0"], "--lower is for reports without a note"),
+        (["estimate", "{path}", "--lower", "0"], "to say how the reports were made"),
         (["demo", "--people", "2", "--epsilon", "15"], "nobody answers"),
         (["demo", "--people", "99", "--out", "{path}.not/x.png"], "cannot be written"),
         (["compare", "--epsilon", "1", "--out", "{path}.foo"], "cannot be written"),
@@ -223,16 +230,25 @@ def test_an_option_may_be_called_none(tmp_path):
 def test_an_empty_line_of_a_single_column_is_a_refusal(tmp_path):
     path = tmp_path / "ages.csv"
     path.write_text("age\n\n31\n\n\n45\n\n")
-    assert list(read_column(path, "age")) == [[None, "31", None, None, "45"]]
-    path.write_text("name,age\nA,31\n\nB,45\n\n")
+    assert list(read_column(path, "age")) == [[None, "31", None, None, "45", None]]
+    pl.DataFrame({"age": [31, None]}).write_csv(path)
+    assert list(read_column(path, "age")) == [["31", None]]
+
+
+def test_in_a_wider_file_an_empty_line_is_an_error_but_at_the_end(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("name,age\nA,31\nB,45\n\n")
     assert list(read_column(path, "age")) == [["31", "45"]]
+    path.write_text("name,age\nA,31\n\nB,45\n")
+    with pytest.raises(FileError, match=r"line 3 of .* is empty"):
+        list(read_column(path, "age"))
 
 
 def test_an_empty_line_keeps_the_number_of_a_row_right(tmp_path, capsys):
     path = tmp_path / "ages.csv"
     path.write_text("age\n31\n\nthirty\n")
     assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(tmp_path / "o.csv")]) == 2
-    assert "row 3 is not a number" in capsys.readouterr().err
+    assert "row 3 (the header not counted) is not a number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reports", [[0.3, 1.7], [1.0, None], ["9" * 30], ["0.3"], [None]])
@@ -318,3 +334,98 @@ def test_every_command_has_a_help(command, capsys):
 def test_python_dash_m_runs_it():
     run = subprocess.run([sys.executable, "-m", "bisample", "--version"], capture_output=True, check=True)
     assert run.stdout.startswith(b"bisample ")
+
+
+@pytest.fixture
+def reports(people, tmp_path):
+    path, *_ = people
+    out = tmp_path / "reports.csv"
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)]) == 0
+    return out
+
+
+def test_options_that_contradict_the_note_are_refused(reports, capsys):
+    for wrong in (
+        ["--lower", "0"],
+        ["--mechanism", "dithered"],
+        ["--epsilon", "1", "--lower", "17", "--upper", "90"],
+    ):
+        capsys.readouterr()
+        assert main(["estimate", str(reports), *wrong]) == 2
+        assert "says their note" in capsys.readouterr().err
+    assert main(["estimate", str(reports), *RANGE]) == 0
+
+
+def test_a_file_that_was_cut_is_noticed(reports, capsys):
+    lines = reports.read_text().splitlines(keepends=True)
+    reports.write_text("".join(lines[:500]))
+    assert main(["estimate", str(reports)]) == 2
+    assert "has 499 reports, and its note says 20,000" in capsys.readouterr().err
+
+
+def test_an_estimate_says_that_the_reports_were_simulated(people, tmp_path, capsys):
+    path, *_ = people
+    out = tmp_path / "simulated.csv"
+    main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out), "--seed", "1"])
+    capsys.readouterr()
+    main(["estimate", str(out)])
+    assert "a simulation" in capsys.readouterr().out
+    main(["estimate", str(out), "--json"])
+    assert json.loads(capsys.readouterr().out)["simulated"] is True
+
+
+def test_reports_never_take_the_place_of_the_answers_or_of_a_device(people, tmp_path, capsys):
+    path, *_ = people
+    before = path.read_bytes()
+    for out, says in ((path, "the file of answers itself"), (tmp_path, "a folder or a device")):
+        assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(out)]) == 2
+        assert says in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("id,age\n1,38,5\n", "has 3 cells and the header has 2"),
+        ("age,age\n1,2\n", "has 2 columns 'age'"),
+        ("id;age\n1;38\n", "separated by other signs than commas"),
+    ],
+)
+def test_files_that_would_be_misread_are_refused(tmp_path, capsys, content, says):
+    path = tmp_path / "odd.csv"
+    path.write_text(content)
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(tmp_path / "o.csv")]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_first_line_of_answers_is_not_offered_as_a_name(tmp_path, capsys):
+    path = tmp_path / "bare.csv"
+    path.write_text("HIV positive,31\nHIV negative,40\n")
+    for column in ("hiv_status", "HIV positiv"):
+        assert (
+            main(["privatize", str(path), "--column", column, *RANGE, "--out", str(tmp_path / "o.csv")]) == 2
+        )
+        assert "positive" not in capsys.readouterr().err
+
+
+def test_a_column_of_dates_is_refused_without_showing_one(tmp_path, capsys):
+    path = tmp_path / "times.parquet"
+    pq.write_table(pa.table({"age": pa.array([77123456789], pa.time64("ns"))}), path)
+    assert main(["privatize", str(path), "--column", "age", *RANGE, "--out", str(tmp_path / "o.csv")]) == 2
+    error = capsys.readouterr().err
+    assert "holds time64[ns]" in error
+    assert "77123456789" not in error
+
+
+def test_no_answer_hangs_on_an_error():
+    for call in (lambda: numbers_from_text(["31", "SECRET77"]), lambda: cli._codes(["SECRET77"])):
+        with pytest.raises(AnswerError) as caught:
+            call()
+        assert caught.value.__context__ is None
+
+
+def test_what_the_dithered_response_is_told_can_be_told_on_the_command_line(capsys):
+    assert main(["certify", "--mechanism", "dithered", "--epsilon", "10"]) == 2
+    assert "steps of at most 9" in capsys.readouterr().err
+    assert main(["certify", "--mechanism", "dithered", "--epsilon", "10", "--steps", "9"]) == 0
+    assert main(["certify", "--mechanism", "bisample", "--epsilon", "1", "--levels", "3"]) == 2

@@ -121,6 +121,12 @@ def test_any_bit_generator_will_do(bit_generator):
     assert set(reports.tolist()) == {0, 1, 2, 3}
 
 
+def test_a_secure_source_that_is_passed_in_is_not_used_twice():
+    source = Secure()
+    assert resolve(source) is not source
+    assert isinstance(resolve(source), Secure)
+
+
 def test_default_reports_are_not_those_of_any_seed_and_differ():
     mechanism, values = BiSample(1.0), np.zeros(256)
     runs = [mechanism.privatize(values).tolist() for _ in range(3)]

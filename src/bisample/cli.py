@@ -15,8 +15,8 @@ import numpy as np
 
 from . import __version__, demo
 from .compare import POPULATIONS, compare, recommend
-from .errors import AnswerError, BisampleError, ParameterError
-from .files import REPORT_COLUMN, ReportWriter, numbers_from_text, read_column, read_note
+from .errors import AnswerError, BisampleError, FileError, ParameterError, ReportError
+from .files import REPORT_COLUMN, Note, ReportWriter, numbers_from_text, read_column, read_note
 from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, registered
 from .mechanisms import from_description
 from .paper import command as paper
@@ -25,6 +25,9 @@ from .progress import ProgressBar
 from .randomness import Rng, generator
 
 __all__ = ["main"]
+
+# What a mechanism is told on the command line.
+_PARAMETERS = ("mechanism", "epsilon", "lower", "upper", "options", "levels", "steps", "share")
 
 _EXAMPLES = """\
 examples:
@@ -53,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"bisample: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        resumed = "; the same command goes on from here" if arguments.run is paper.run else ""
+        print(f"bisample: stopped{resumed}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()
@@ -70,7 +75,9 @@ def privatize(arguments: argparse.Namespace) -> int:
     counts = np.zeros(len(mechanism.table.codes), dtype=np.int64)
     options = [str(o) for o in mechanism.options] if isinstance(mechanism, ChoiceMechanism) else []
     with (
-        ReportWriter.open(arguments.out, mechanism, simulated=rng is not None) as writer,
+        ReportWriter.open(
+            arguments.out, mechanism, simulated=rng is not None, answers=arguments.file
+        ) as writer,
         ProgressBar("privatizing") as bar,
     ):
         for piece in read_column(arguments.file, arguments.column, bar.update, options):
@@ -86,23 +93,32 @@ def privatize(arguments: argparse.Namespace) -> int:
     else:
         secure = "secure randomness" if rng is None else "a seed: a simulation, which protects nobody"
         print(f"{writer.n:,} reports in {arguments.out}, made with {secure}")
+        print(f"how they were made is in {arguments.out}.json: keep the two together")
         print(f"next: bisample estimate {arguments.out}")
     return 0
 
 
 def estimate(arguments: argparse.Namespace) -> int:
     """Estimate the mean and the answer rate from a file of reports."""
-    described = arguments.epsilon is not None
-    given = [name for name in ("lower", "upper", "options") if getattr(arguments, name) is not None]
-    if given and not described:
-        raise ParameterError(f"--{given[0]} is for reports without a note: pass --epsilon as well")
-    mechanism = _mechanism(arguments) if described else read_note(arguments.file)
+    note = read_note(arguments.file)
+    mechanism = _mechanism_of_reports(arguments, note)
     counts = np.zeros(len(mechanism.table.codes), dtype=np.int64)
     with ProgressBar("counting") as bar:
         for piece in read_column(arguments.file, arguments.column, bar.update):
             counts += mechanism.tally(_codes(piece))
+    if note and counts.sum() != note.reports:
+        raise ReportError(
+            f"{arguments.file} has {counts.sum():,} reports, and its note says {note.reports:,}:"
+            " it is not complete, or not the file that the note is about"
+        )
     result = mechanism.estimate(counts, level=arguments.level)
-    print(result.to_json() if arguments.json else result)
+    simulated = bool(note and note.simulated)
+    if arguments.json:
+        print(json.dumps({**result.to_dict(), "simulated": simulated}, indent=2))
+    else:
+        print(result)
+        if simulated:
+            print("  (made with a seed: a simulation)")
     return 0
 
 
@@ -222,33 +238,54 @@ def _add_mechanism(command: argparse.ArgumentParser, *, epsilon_required: bool) 
         required=epsilon_required,
         help=f"the privacy parameter: smaller is safer{note}",
     )
-    command.add_argument("--mechanism", default="bisample", choices=names, help="default: %(default)s")
+    command.add_argument("--mechanism", choices=names, help="default: bisample")
     command.add_argument("--lower", type=float, help="the least answer a number can have")
     command.add_argument("--upper", type=float, help="the largest")
     command.add_argument(
         "--options", nargs="+", metavar="OPTION", help="the options of a choice (k-rr and rr)"
     )
+    command.add_argument("--levels", type=int, help="of the dithered response (default: by epsilon)")
+    command.add_argument("--steps", type=int, help="of the dithered response (default: 16)")
+    command.add_argument("--share", type=float, help="of bisample in a mix with dithered (default: 0.5)")
     command.add_argument("--json", action="store_true", help="print JSON, for a program to read")
 
 
 def _mechanism(arguments: argparse.Namespace, *, needs_range: bool = True) -> Mechanism:
-    described: dict[str, Any] = {"mechanism": arguments.mechanism, "epsilon": arguments.epsilon}
-    number = issubclass(registered()[arguments.mechanism], NumberMechanism)
-    unfit = ("options",) if number else ("lower", "upper")
-    for name in ("lower", "upper", "options"):
-        value = getattr(arguments, name)
-        if value is not None and name in unfit:
-            raise ParameterError(f"--{name} is not for {arguments.mechanism}")
+    name = arguments.mechanism or "bisample"
+    number = issubclass(registered()[name], NumberMechanism)
+    unfit = {"options"} if number else {"lower", "upper", "levels", "steps", "share"}
+    described: dict[str, Any] = {"mechanism": name}
+    for parameter in _PARAMETERS[1:]:
+        value = getattr(arguments, parameter)
+        if value is not None and parameter in unfit:
+            raise ParameterError(f"the mechanism {name} takes no --{parameter}")
         if value is not None:
-            described[name] = value
+            described[parameter] = value
     if number and needs_range and not {"lower", "upper"} <= described.keys():
         raise ParameterError(
             "--lower and --upper are needed: the least and the largest answer that can be given,"
             " chosen before looking at the answers"
         )
-    if not number and "options" not in described and arguments.mechanism != "rr":
+    if not number and "options" not in described and name != "rr":
         raise ParameterError("--options are needed: what can be chosen, for example --options tea coffee")
     return from_description(described)
+
+
+def _mechanism_of_reports(arguments: argparse.Namespace, note: Note | None) -> Mechanism:
+    """The mechanism that the note names; the options only where there is no note, or if they agree."""
+    given = [name for name in _PARAMETERS if getattr(arguments, name) is not None]
+    if note is None:
+        if arguments.epsilon is None:
+            raise FileError(
+                f"there is no {arguments.file}.json to say how the reports were made:"
+                " pass --mechanism, --epsilon and the range"
+            )
+        return _mechanism(arguments)
+    if given and (arguments.epsilon is None or _mechanism(arguments) != note.mechanism):
+        raise ParameterError(
+            f"the reports were made by {note.mechanism}, says their note: leave --{given[0]} out"
+        )
+    return note.mechanism
 
 
 def _reports(mechanism: Mechanism, piece: list[Any], first_row: int, rng: Rng, clip: bool) -> Any:
@@ -261,11 +298,9 @@ def _reports(mechanism: Mechanism, piece: list[Any], first_row: int, rng: Rng, c
     if clip:
         raise ParameterError("--clip is for numbers: a choice has no nearest end")
     options = {str(option): option for option in mechanism.options}
-    try:
-        answers = [None if entry is None else options[str(entry)] for entry in piece]
-    except KeyError:
-        known = ", ".join(options)
-        raise AnswerError(f"an answer is not among the options {known}: add it to --options") from None
+    if not {str(entry) for entry in piece if entry is not None} <= options.keys():
+        raise AnswerError(f"an answer is not among the options {', '.join(options)}: add it to --options")
+    answers = [None if entry is None else options[str(entry)] for entry in piece]
     return mechanism.privatize(answers, rng=rng)
 
 
@@ -275,7 +310,8 @@ def _codes(piece: list[Any]) -> Any:
         codes = [int(code) if isinstance(code, str) else operator.index(code) for code in piece]
         return np.array(codes, dtype=np.int64)
     except (TypeError, ValueError, OverflowError):
-        raise AnswerError("a report is no integer: is this a file of reports, or of answers?") from None
+        pass  # raised below: what Python attaches to an error raised here would hold the entry
+    raise AnswerError("a report is no integer: is this a file of reports, or of answers?")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ estimates need not be told epsilon and the range a second time, and cannot be to
 from __future__ import annotations
 
 import csv
-import difflib
 import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -22,11 +22,12 @@ from .errors import AnswerError, FileError, MissingExtraError, ReportError
 from .mechanism import Mechanism
 from .mechanisms import from_description
 
-__all__ = ["REPORT_COLUMN", "ReportWriter", "numbers_from_text", "read_column", "read_note"]
+__all__ = ["REPORT_COLUMN", "Note", "ReportWriter", "numbers_from_text", "read_column", "read_note"]
 
 REPORT_COLUMN = "report"
 _FORMAT = "bisample-reports/1"
 _ROWS = 131_072
+_PARQUET = {".parquet", ".pq"}
 _MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>"})
 
 Progress = Callable[[float], None]
@@ -48,21 +49,26 @@ def read_column(
     [['31', None]]
     """
     path = Path(path)
+    # The errors are raised outside of the handlers: what Python attaches to an error raised inside one can
+    # hold the bytes that were read.
     try:
-        if path.suffix.lower() in {".parquet", ".pq"}:
+        if path.suffix.lower() in _PARQUET:
             yield from _read_parquet(path, column, progress)
         else:
             yield from _read_csv(path, column, progress, answers)
     except FileError:
         raise
     except FileNotFoundError:
-        raise FileError(f"there is no file {path}") from None
+        problem = f"there is no file {path}"
     except UnicodeDecodeError:
-        raise FileError(f"{path} is not UTF-8 text: save it as UTF-8 CSV, or as Parquet") from None
-    except csv.Error as problem:
-        raise FileError(f"{path} is not a CSV file: {problem}") from None
-    except OSError as problem:
-        raise FileError(f"{path} cannot be read: {problem.strerror or type(problem).__name__}") from None
+        problem = f"{path} is not UTF-8 text: save it as UTF-8 CSV, or as Parquet"
+    except csv.Error as broken:
+        problem = f"{path} is not a CSV file: {broken}"
+    except OSError as failed:
+        problem = f"{path} cannot be read: {failed.strerror or type(failed).__name__}"
+    else:
+        return
+    raise FileError(problem)
 
 
 def _read_csv(path: Path, column: str, progress: Progress, answers: Collection[str]) -> Iterator[list[Any]]:
@@ -72,17 +78,21 @@ def _read_csv(path: Path, column: str, progress: Progress, answers: Collection[s
         names = next(rows, [])
         at = _position(path, column, names)
         piece: list[Any] = []
-        empty_lines = 0
+        empty_line = 0
         for row in rows:
             if not row:
-                empty_lines += 1
+                # With one column an empty line is an empty cell: a refusal, as some programs write it.
+                if len(names) == 1:
+                    piece.append(None)
+                empty_line = rows.line_num
                 continue
-            if len(names) == 1:
-                # There an empty line is an empty cell; at the end of the file it is no respondent.
-                piece += [None] * empty_lines
-            empty_lines = 0
-            if len(row) <= at:
-                raise FileError(f"line {rows.line_num} of {path} has {len(row)} columns, not {len(names)}")
+            if empty_line and len(names) > 1:
+                raise FileError(f"line {empty_line} of {path} is empty: remove it, or fill in its commas")
+            if len(row) != len(names):
+                raise FileError(
+                    f"line {rows.line_num} of {path} has {len(row)} cells and the header has {len(names)}:"
+                    " is there a comma in a number or a text without quotes?"
+                )
             entry = row[at].strip()
             piece.append(None if entry.lower() in _MISSING_TEXTS and entry not in answers else entry)
             if len(piece) >= _ROWS:
@@ -104,12 +114,19 @@ def _read_parquet(path: Path, column: str, progress: Progress) -> Iterator[list[
         raise FileNotFoundError
     try:
         source = parquet.ParquetFile(path)
-    except Exception as problem:
-        if isinstance(problem, OSError):
-            raise
-        raise FileError(f"{path} is not a Parquet file") from None
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001 - Arrow has many
+        source = None
+    if source is None:
+        raise FileError(f"{path} is not a Parquet file")
     with source:
-        _position(path, column, source.schema_arrow.names)
+        schema = source.schema_arrow
+        kind = schema.field(_position(path, column, schema.names)).type
+        if not _is_plain(kind):
+            raise FileError(
+                f"column {column!r} of {path} holds {kind}: convert it to numbers, texts or booleans"
+            )
         total, done = max(1, source.metadata.num_rows), 0
         for batch in source.iter_batches(batch_size=_ROWS, columns=[column]):
             yield batch.column(0).to_pylist()
@@ -117,14 +134,35 @@ def _read_parquet(path: Path, column: str, progress: Progress) -> Iterator[list[
             progress(done / total)
 
 
+def _is_plain(kind: Any) -> bool:
+    """Whether a column of this Arrow type turns into Python's numbers, texts and booleans."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = ("boolean", "integer", "floating", "decimal", "string", "large_string", "null")
+    return any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
+
+
 def _position(path: Path, column: str, names: list[str]) -> int:
-    if column in names:
+    if names.count(column) == 1:
         return names.index(column)
-    # Only names like the one asked for are shown: in a file without a header the first line is answers.
-    close = difflib.get_close_matches(column, names, n=3, cutoff=0.5)
-    close = close or [name for name in names if name.strip().lower() == column.strip().lower()]
-    hint = f": did you mean {' or '.join(map(repr, close))}?" if close else ": does it have a header line?"
-    raise FileError(f"{path} has no column {column!r}{hint}")
+    if column in names:
+        raise FileError(f"{path} has {names.count(column)} columns {column!r}: give them different names")
+
+    def bare(name: str) -> str:
+        return "".join(filter(str.isalnum, name)).lower()
+
+    # A name is shown only where it is the one asked for but for case, spaces and signs: in a file without
+    # a header the first line is somebody's answers.
+    alike = [name for name in names if bare(name) and bare(name) == bare(column)]
+    if alike:
+        hint = f"did you mean {alike[0]!r}?"
+    elif len(names) == 1 and any(sign in names[0] for sign in ";\t"):
+        hint = "its columns seem to be separated by other signs than commas: save it with commas"
+    else:
+        hint = "does its first line name the columns?"
+    raise FileError(f"{path} has no column {column!r}: {hint}")
 
 
 def numbers_from_text(piece: list[Any], first_row: int = 1) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -132,23 +170,30 @@ def numbers_from_text(piece: list[Any], first_row: int = 1) -> np.ndarray[Any, n
 
     >>> numbers_from_text(["31", None])
     array([31., nan])
-    >>> numbers_from_text(["31", "thirty"])
+    >>> numbers_from_text(["31", "thirty"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bisample.errors.AnswerError: row 2 is not a number: correct it, or leave it empty to decline
+    bisample.errors.AnswerError: row 2 (the header not counted) is not a number: ...
     """
+    texts = ["nan" if entry is None else entry for entry in piece]
     try:
-        return np.array(["nan" if entry is None else entry for entry in piece], dtype=object).astype(
-            np.float64
-        )
+        return np.array(texts, dtype=object).astype(np.float64)
     except ValueError:
-        for row, entry in enumerate(piece, start=first_row):
-            try:
-                float(entry or 0)
-            except ValueError:
-                raise AnswerError(
-                    f"row {row} is not a number: correct it, or leave it empty to decline"
-                ) from None
-        raise AnswerError("a row is not a number: correct it, or leave it empty to decline") from None
+        # Raised below: what Python attaches to an error raised here would hold the entry.
+        wrong = next(
+            (row for row, text in enumerate(texts, start=first_row) if not _is_number(text)), first_row
+        )
+    raise AnswerError(
+        f"row {wrong} (the header not counted) is not a number: correct it (a decimal point, not a comma)"
+        " or leave it empty to decline"
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class ReportWriter(ABC):
@@ -160,7 +205,7 @@ class ReportWriter(ABC):
     ...     path = Path(folder) / "reports.csv"
     ...     with ReportWriter.open(path, BiSample(epsilon=1), simulated=False) as writer:
     ...         writer.write(np.array([0, 3], dtype=np.uint8))
-    ...     path.read_text().split(), read_note(path)
+    ...     path.read_text().split(), read_note(path).mechanism
     (['report', '0', '3'], BiSample(epsilon=1.0, lower=-1.0, upper=1.0))
     """
 
@@ -172,12 +217,16 @@ class ReportWriter(ABC):
         self.n = 0
 
     @staticmethod
-    def open(path: str | Path, mechanism: Mechanism, *, simulated: bool) -> ReportWriter:
-        """A writer for CSV, or for Parquet where the name ends in .parquet."""
+    def open(
+        path: str | Path, mechanism: Mechanism, *, simulated: bool, answers: str | Path | None = None
+    ) -> ReportWriter:
+        """A writer for CSV, or for Parquet where the name ends in .parquet; never over the `answers`."""
         path = Path(path)
-        kind = _ParquetWriter if path.suffix.lower() in {".parquet", ".pq"} else _CsvWriter
-        if path.is_dir():
-            raise FileError(f"{path} cannot be written: it is a folder")
+        if path.exists() and not path.is_file():
+            raise FileError(f"{path} cannot be written: it is a folder or a device; name a file")
+        if answers is not None and path.exists() and Path(answers).exists() and path.samefile(answers):
+            raise FileError(f"{path} is the file of answers itself: name another one for the reports")
+        kind = _ParquetWriter if path.suffix.lower() in _PARQUET else _CsvWriter
         try:
             return kind(path, mechanism, simulated)
         except OSError as problem:
@@ -211,11 +260,18 @@ class ReportWriter(ABC):
             "mechanism": self._mechanism.describe(),
             "table": self._mechanism.table.digest,
             "epsilon_upper": self._mechanism.epsilon_upper,
-            "randomness": "simulation, not private" if self._simulated else "secure",
+            "simulated": self._simulated,
             "reports": self.n,
         }
-        _note_path(self._path).write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
-        os.replace(self._unfinished, self._path)  # noqa: PTH105 - atomic, and over an older file
+        note_path = _note_path(self._path)
+        unfinished_note = note_path.with_name(note_path.name + ".unfinished")
+        try:
+            unfinished_note.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+            # Both are there, complete, before either takes the place of an older file.
+            os.replace(unfinished_note, note_path)  # noqa: PTH105 - as the next line
+            os.replace(self._unfinished, self._path)  # noqa: PTH105 - atomic, and over an older file
+        finally:
+            unfinished_note.unlink(missing_ok=True)
 
 
 class _CsvWriter(ReportWriter):
@@ -251,8 +307,17 @@ class _ParquetWriter(ReportWriter):
         self._file.close()
 
 
-def read_note(path: str | Path) -> Mechanism:
-    """The mechanism that made a file of reports, from the note beside it."""
+@dataclass(frozen=True)
+class Note:
+    """What the note beside a file of reports says: what made them, how many, and whether in earnest."""
+
+    mechanism: Mechanism
+    reports: int
+    simulated: bool
+
+
+def read_note(path: str | Path) -> Note | None:
+    """The note beside a file of reports, or None if there is none."""
     path = Path(path)
     if path.is_dir():
         raise FileError(f"{path} is a folder, and no file of reports")
@@ -260,21 +325,20 @@ def read_note(path: str | Path) -> Mechanism:
     try:
         note = json.loads(note_path.read_text(encoding="utf-8"))
         described, digest = note["mechanism"], note["table"]
+        reports, simulated = int(note["reports"]), bool(note["simulated"])
         known = note["format"] == _FORMAT
     except FileNotFoundError:
-        raise FileError(
-            f"there is no {note_path} to say how {path} was made: pass --mechanism, --epsilon and the range"
-        ) from None
+        return None
     except (OSError, ValueError, KeyError, TypeError):
         raise FileError(
-            f"{note_path} is not a note of bisample's: pass --mechanism, --epsilon and the range"
+            f"{note_path} is not a note of bisample's: remove it, and say how {path} was made"
         ) from None
     mechanism = from_description(described)
     if not known or mechanism.table.digest != digest:
         raise ReportError(
             f"{note_path} was written for another table: use the version of bisample that made it"
         )
-    return mechanism
+    return Note(mechanism, reports, simulated)
 
 
 def _note_path(path: Path) -> Path:

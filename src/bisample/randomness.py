@@ -129,8 +129,8 @@ def resolve(rng: Rng) -> Source:
     >>> resolve(None).simulated, resolve(7).simulated
     (False, True)
     """
-    if rng is None:
-        return Secure()
+    if rng is None or isinstance(rng, Secure):
+        return Secure()  # a new one even for one that was passed: no keystream outlives a fork or a thread
     # NumPy's own arrays and scalars have a `fill`, which is something else.
     if hasattr(rng, "fill") and hasattr(rng, "simulated"):
         return cast("Source", rng)

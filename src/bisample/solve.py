@@ -61,6 +61,8 @@ def check_tally(table: Table, tally: object) -> Counts:
         counts = np.asarray(tally)
     except ValueError:  # ragged
         counts = np.empty((), dtype=object)
+    if counts.dtype == np.uint8:
+        raise ReportError("these are reports: estimate(tally(reports)) takes what tally() makes of them")
     width = len(table.codes)
     if counts.shape != (width,):
         size = len(counts) if counts.ndim == 1 else f"shape {counts.shape}"

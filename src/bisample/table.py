@@ -201,11 +201,12 @@ class Table:
         >>> claim["worst"]["ratio"], claim["epsilon_upper"], claim["holds"]
         ('3/1', 1.0986122886681098, True)
         """
-        worst = self.worst_pair
+        self.satisfies(epsilon)  # refuses what is no number
+        worst, epsilon = self.worst_pair, float(epsilon)  # what is printed is what is checked
         return {
             "claim": "weights[i][c] <= exp(epsilon) * weights[j][c] for all rows i, j and every code c",
             "holds": self.satisfies(epsilon),
-            "epsilon": float(epsilon),
+            "epsilon": epsilon,
             "epsilon_upper": self.epsilon_upper,
             "worst": {
                 "rows": [self.rows[worst.row], self.rows[worst.other_row]],

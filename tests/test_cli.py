@@ -162,8 +162,8 @@ def test_reports_hold_one_code_a_person_and_nothing_else(people, tmp_path):
         ),
         (["privatize", "{path}", "--column", "age", *RANGE, "--seed", "-1"], "an integer from 0"),
         (["estimate", "{path}", "--lower", "0"], "to say how the reports were made"),
-        (["demo", "--people", "2", "--epsilon", "15"], "nobody answers"),
-        (["demo", "--people", "99", "--out", "{path}.not/x.png"], "cannot be written"),
+        (["demo", "--people", "100", "--epsilon", "15"], "nobody answers"),
+        (["demo", "--people", "100", "--out", "{path}.not/x.png"], "cannot be written"),
         (["compare", "--epsilon", "1", "--out", "{path}.foo"], "cannot be written"),
         (
             ["privatize", "{path}", "--column", "age", *RANGE, "--mechanism", "harmony"],

@@ -148,8 +148,9 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def compare_mechanisms(arguments: argparse.Namespace) -> int:
     """Print n * variance of mean and missing rate for every mechanism, and which one is recommended."""
-    found = compare(arguments.epsilon, arguments.answer_rate, arguments.population)
-    advice = recommend(arguments.epsilon, arguments.objective, arguments.answer_rate)
+    rate, population = arguments.answer_rate, arguments.population
+    found = compare(arguments.epsilon, rate, population or "gauss")
+    advice = recommend(arguments.epsilon, arguments.objective, rate, population)
     if arguments.out:
         draw_comparison(found, Path(arguments.out))
     if arguments.json:
@@ -204,14 +205,25 @@ def _parser() -> argparse.ArgumentParser:
     _add_mechanism(command, epsilon_required=True)
     command.set_defaults(run=certify)
 
-    command = commands.add_parser("compare", help="which mechanism", description=compare_mechanisms.__doc__)
+    command = commands.add_parser(
+        "compare",
+        help="what every mechanism costs, and a recommendation",
+        description=compare_mechanisms.__doc__,
+    )
     command.add_argument("--epsilon", type=float, required=True, help="the privacy parameter")
-    command.add_argument("--answer-rate", type=float, default=0.7, help="default: %(default)s")
     command.add_argument(
-        "--population", default="gauss", choices=POPULATIONS, help="what people hold (default: %(default)s)"
+        "--answer-rate", type=float, default=0.7, help="the share of people who answer (default: %(default)s)"
     )
     command.add_argument(
-        "--objective", default="mean", choices=["mean", "missing", "worst"], help="what to recommend for"
+        "--population",
+        choices=POPULATIONS,
+        help="what people hold (default: gauss in the table; all of them for the recommendation)",
+    )
+    command.add_argument(
+        "--objective",
+        default="mean",
+        choices=["mean", "missing", "worst"],
+        help="what to recommend for: the mean, the missing rate, or the mean of the worst population",
     )
     command.add_argument("--out", help="also draw a picture: .png or .svg")
     command.add_argument("--json", action="store_true", help="print JSON, for a program to read")

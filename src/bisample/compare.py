@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .errors import ParameterError
-from .exact import check_epsilon
+from .exact import EPSILON_MIN, check_epsilon, real
 from .mechanism import NumberMechanism
 from .mechanisms import (
     BiSample,
@@ -55,11 +55,13 @@ POPULATIONS: dict[str, Floats] = {
     "exp": np.clip(-1 - 0.17 * np.log1p(-_MIDDLES), -1, 1),  # mean -0.83, as the paper's
     "uniform": 2 * _MIDDLES - 1,
     "two-point": np.array([-1.0, 1.0]),
-    "all lowest": np.array([-1.0]),
-    "all middle": np.array([0.0]),
-    "all highest": np.array([1.0]),
+    "all-lowest": np.array([-1.0]),
+    "all-middle": np.array([0.0]),
+    "all-highest": np.array([1.0]),
 }
 
+# Scaling a table's integers rounds them: there is no room for that at the smallest epsilon of all.
+_SMALLEST_MIX = 10 * EPSILON_MIN
 _SHARES = (0.15, 0.3, 0.45, 0.6, 0.75)
 
 
@@ -89,16 +91,16 @@ class Comparison:
         """What is compared where."""
         return (
             f"n * variance at epsilon = {self.epsilon:g}, {self.answer_rate:.0%} answering,"
-            f" values: {self.population}"
+            f" values: {self.population}, scaled to [-1, 1]"
         )
 
     def __str__(self) -> str:
         lines = [self.title, f"  {'':14}{'mean':>10}{'missing rate':>14}"]
         for row in self.rows:
             mean, missing = short(row.mean), short(row.missing_rate)
-            lines.append(f"  {row.mechanism:14}{mean:>10}{missing:>14}  {row.note}".rstrip())
+            lines.append(f"  {row.mechanism:14}{mean:>10}  {missing:>12}  {row.note}".rstrip())
         mean, missing = short(self.best_mean), short(self.best_missing_rate)
-        lines.append(f"  {'best':14}{mean:>10}{missing:>14}  each alone, by its own channel")
+        lines.append(f"  {'best':14}{mean:>10}  {missing:>12}  with refusals, each alone, by its own channel")
         return "\n".join(lines)
 
 
@@ -106,7 +108,7 @@ def compare(epsilon: float, answer_rate: float = 0.7, population: str = "gauss")
     """n * variance of mean and missing rate of every mechanism for numbers at one population.
 
     >>> print(compare(epsilon=2))
-    n * variance at epsilon = 2, 70% answering, values: gauss
+    n * variance at epsilon = 2, 70% answering, values: gauss, scaled to [-1, 1]
                           mean  missing rate
       bisample            3.41           1.3
       three-state         2.68         0.252
@@ -116,14 +118,11 @@ def compare(epsilon: float, answer_rate: float = 0.7, population: str = "gauss")
       harmony             1.46             -  if everybody answers
       piecewise          0.797             -  if everybody answers
       hybrid              1.04             -  if everybody answers
-      best                1.21         0.181  each alone, by its own channel
+      best                1.21         0.181  with refusals, each alone, by its own channel
     """
     epsilon = check_epsilon(epsilon)
-    if not 0 < answer_rate <= 1:
-        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
-    if population not in POPULATIONS:
-        raise ParameterError(f"population must be one of {', '.join(POPULATIONS)}, not {population!r}")
-    values = POPULATIONS[population]
+    _check_answer_rate(answer_rate)
+    values = POPULATIONS[_known(population)]
     rows = []
     for mechanism in _usual(epsilon):
         v = mechanism.variance(values, answer_rate=answer_rate, realised=True)
@@ -198,23 +197,30 @@ class Recommendation:
 
 
 @lru_cache
-def recommend(epsilon: float, objective: Objective = "mean", answer_rate: float = 0.7) -> Recommendation:
-    """The mechanism with the least variance, computed over the stated `POPULATIONS`.
+def recommend(
+    epsilon: float,
+    objective: Objective = "mean",
+    answer_rate: float = 0.7,
+    population: str | None = None,
+) -> Recommendation:
+    """The mechanism with the least variance, computed over the stated `POPULATIONS` or for one of them.
 
     "mean": the mean's variance, averaged (as geometric mean) over the populations. "missing": the
     missing rate's. "worst": the mean's variance at the population where it is largest. All are around
-    the respondents' own mean and rate.
+    the respondents' own mean and rate, for values scaled to [-1, 1].
 
     >>> print(recommend(2))  # doctest: +NORMALIZE_WHITESPACE
-    dithered (levels=2, steps=16): at epsilon = 2, 70% answering,
-    n * variance of the mean is 1.75, against 2.91 for bisample.
+    dithered (levels=2, steps=16): at epsilon = 2, 70% answering, over 7 populations,
+    n * variance of the mean is on average 1.75, against 2.91 for bisample.
+    >>> recommend(2, population="gauss").description["levels"]
+    3
     """
     epsilon = check_epsilon(epsilon)
     if objective not in ("mean", "missing", "worst"):
         raise ParameterError(f"objective must be 'mean', 'missing' or 'worst', not {objective!r}")
-    if not 0 < answer_rate <= 1:
-        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
-    scores = [(_score(m, objective, answer_rate), m) for m in _candidates(epsilon)]
+    _check_answer_rate(answer_rate)
+    names = list(POPULATIONS) if population is None else [_known(population)]
+    scores = [(_score(m, objective, answer_rate, names), m) for m in _candidates(epsilon)]
     # Of candidates that differ by less than 1 % the first one wins: the list runs from simple to rich.
     least = min(score for score, _ in scores)
     score, best = next((s, m) for s, m in scores if s <= 1.01 * least)
@@ -222,14 +228,17 @@ def recommend(epsilon: float, objective: Objective = "mean", answer_rate: float 
     for other_score, mechanism in scores:
         others[mechanism.name] = min(other_score, others.get(mechanism.name, math.inf))
     what = {
-        "mean": "n * variance of the mean is",
-        "missing": "n * variance of the missing rate is",
+        "mean": "n * variance of the mean is on average",
+        "missing": "n * variance of the missing rate is on average",
         "worst": "n * variance of the mean is at worst",
     }[objective]
+    if population is not None:
+        what = what.removesuffix(" on average").removesuffix(" at worst")
+    where = f"over {len(names)} populations" if population is None else f"values: {population}"
     simple = BiSample.name if best.name != BiSample.name else ThreeState.name
     why = (
         f"{best.name}{_in_brackets(_parameters(best))}: at epsilon = {epsilon:g}, {answer_rate:.0%}"
-        " answering,"
+        f" answering, {where},"
         f" {what} {short(score)}, against {short(others[simple])} for {simple}."
     )
     described = {k: v for k, v in best.describe().items() if k not in ("lower", "upper")}
@@ -244,14 +253,14 @@ def _candidates(epsilon: float) -> Iterator[NumberMechanism]:
     usual = min(dithered_levels(epsilon), most)
     for levels in sorted({max(2, usual - 1), usual, min(usual + 1, most)}):
         yield DitheredResponse(epsilon, levels=levels, steps=min(16, MAX_CODES // (levels + 1)))
-    if epsilon <= 2:  # where BiSample is anywhere near, and mixing can help
+    if _SMALLEST_MIX <= epsilon <= 2:  # where BiSample is anywhere near, and mixing can help
         for share in _SHARES:
             yield mix(BiSample, DitheredResponse, share)(epsilon)
 
 
-def _score(mechanism: NumberMechanism, objective: Objective, answer_rate: float) -> float:
+def _score(mechanism: NumberMechanism, objective: Objective, answer_rate: float, names: list[str]) -> float:
     # Around the respondents' own mean and rate: what drawing the respondents adds is nobody's merit.
-    found = [mechanism.variance(v, answer_rate=answer_rate, realised=True) for v in POPULATIONS.values()]
+    found = [mechanism.variance(POPULATIONS[p], answer_rate=answer_rate, realised=True) for p in names]
     if objective == "missing":
         return _geometric_mean([v.answer_rate or 0.0 for v in found])
     means = [v.mean or 0.0 for v in found]
@@ -267,8 +276,20 @@ def _usual(epsilon: float) -> Iterator[NumberMechanism]:
     """Every mechanism for numbers and refusals, with the parameters that suit epsilon."""
     yield from (BiSample(epsilon), ThreeState(epsilon), PrivKV(epsilon))
     yield DitheredResponse.fitting(epsilon)
-    if dithered_levels(epsilon) <= 14:  # beyond that the codes of both together are more than a byte has
+    # Beyond 14 levels the codes of both together are more than a byte has.
+    if epsilon >= _SMALLEST_MIX and dithered_levels(epsilon) <= 14:
         yield mix(BiSample, DitheredResponse, 0.5)(epsilon)
+
+
+def _check_answer_rate(answer_rate: float) -> None:
+    if not 0 < real(answer_rate) <= 1:
+        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
+
+
+def _known(population: str) -> str:
+    if population not in POPULATIONS:
+        raise ParameterError(f"population must be one of {', '.join(POPULATIONS)}, not {population!r}")
+    return population
 
 
 def _parameters(mechanism: NumberMechanism) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from .errors import MissingExtraError, ParameterError
 from .estimate import Estimate, Interval
+from .exact import whole
 from .mechanisms import BiSample, Harmony
 from .pictures import pyplot, save
 from .preference import fake_top, preferences, prepare_values
@@ -82,7 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Privatize the ages of 100,000 people, some of whom decline, and print truth beside estimate."""
-    found = demonstrate(max(2, arguments.people), arguments.epsilon, arguments.seed)
+    people = whole(arguments.people, 100, "--people")
+    found = demonstrate(people, arguments.epsilon, arguments.seed)
     estimate = found.estimate
     if arguments.json:
         truth = {"mean": found.true_mean, "answer_rate": found.true_rate}
@@ -92,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _draw(found, Path(arguments.out))
     except MissingExtraError as missing:
-        print(f"no picture: {missing}")
+        print(f"no picture: {missing}", file=sys.stderr)
     else:
         if not arguments.json:
             print(f"\npicture: {arguments.out}")
@@ -101,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(found: Demonstration) -> str:
     e = found.estimate
-    mean_low, mean_high = e.mean_interval or (float("nan"),) * 2
+    low, high = e.mean_interval or (float("nan"),) * 2
     rate_low, rate_high = e.answer_rate_interval or (float("nan"),) * 2
     mean = "undefined" if e.mean is None else f"{e.mean:.2f}"
     rate = "undefined" if e.answer_rate is None else f"{e.answer_rate:.1%}"
@@ -114,8 +117,7 @@ def _text(found: Demonstration) -> str:
             "privacy decline, and their devices say so in two random bits, like everybody's.",
             "",
             f"{'':24}{'truth':>10}{'estimate':>12}   {level}",
-            f"{'mean age of those who':24}",
-            f"{'  answer':24}{found.true_mean:>10.2f}{mean:>12}   {mean_low:.2f} to {mean_high:.2f}",
+            f"{'mean age of answers':24}{found.true_mean:>10.2f}{mean:>12}   {low:.2f} to {high:.2f}",
             f"{'answer rate':24}{found.true_rate:>10.1%}{rate:>12}   {rate_low:.1%} to {rate_high:.1%}",
             "",
             f"reports received: {received}",

@@ -58,7 +58,9 @@ def draw_comparison(found: Comparison, path: Path) -> None:
         if bound is not None:
             panel.axvline(bound, color="black", ls="--", lw=1)
         shown = [value for value in [*values, bound] if value]
-        panel.set(xscale="log", xlabel=f"n x variance of the {what} (dashed: the best possible)")
+        panel.set(
+            xscale="log", xlabel=f"n x variance of the {what} (dashed: the best possible with refusals)"
+        )
         panel.xaxis.set_major_locator(plt.LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter(plt.FormatStrFormatter("%g"))
         panel.xaxis.set_minor_formatter(plt.NullFormatter())

@@ -33,7 +33,7 @@ class PrivKVMEstimate:
     n: int
     mean: float | None
     missing_rate: float | None
-    rounds: tuple[float, ...] = ()
+    rounds: tuple[float | None, ...] = ()
 
 
 class PrivKVM:
@@ -95,7 +95,7 @@ class PrivKVM:
         # The key is perturbed once and kept: asking again would spend budget again.
         key = (draw.random(n) < self._p1) != refused
         faked = key & refused
-        means: list[float] = []
+        means: list[float | None] = []
         fake = None  # round 1 draws each fake from U[-1, 1]
         for _ in range(self.rounds):
             sent = scaled.copy()
@@ -106,23 +106,23 @@ class PrivKVM:
             fake = means[-1]
         return self._finish(n, means, n - int(key.sum()))
 
-    def _round_mean(self, minus: int, plus: int) -> float:
+    def _round_mean(self, minus: int, plus: int) -> float | None:
         """The calibrated mean of one round: counts corrected for the flips, clipped to [0, N]."""
         total = minus + plus
         if not total:
-            return 0.0
+            return None  # nobody sent a value
         n_minus, n_plus = (
             min(max((count + (self._p2 - 1) * total) / (2 * self._p2 - 1), 0.0), float(total))
             for count in (minus, plus)
         )
         return (n_plus - n_minus) / total
 
-    def _finish(self, n: int, means: list[float], absent: int) -> PrivKVMEstimate:
+    def _finish(self, n: int, means: list[float | None], absent: int) -> PrivKVMEstimate:
         if not n:
             return PrivKVMEstimate(0, None, None)
         rate = ((n - absent) / n + self._p1 - 1) / (2 * self._p1 - 1)
         mean = means[-1]
-        if self.virtual:
+        if mean is not None:
             # m(r) = m(1) + (1 - alpha) m(r-1): the fakes of round r take the mean of round r - 1.
             possible = min(max(rate, 0.0), 1.0)
             alpha = possible * self._p1 / (possible * self._p1 + (1 - possible) * (1 - self._p1))
@@ -131,4 +131,5 @@ class PrivKVM:
                 mean = min(max(first + (1 - alpha) * mean, -1.0), 1.0)
                 means.append(mean)
         centre, half = (self.upper + self.lower) / 2, (self.upper - self.lower) / 2
-        return PrivKVMEstimate(n, centre + half * mean, 1 - rate, tuple(centre + half * m for m in means))
+        rounds = tuple(None if m is None else centre + half * m for m in means)
+        return PrivKVMEstimate(n, rounds[-1], 1 - rate, rounds)

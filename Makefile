@@ -14,6 +14,7 @@ help:  ## this list
 setup: $(READY)  ## make .venv with all that development needs
 
 $(READY): pyproject.toml requirements.lock
+	@echo "setting up .venv: once, about a minute"
 	@if command -v uv >/dev/null 2>&1; then \
 		uv venv -q --allow-existing --python $(PYTHON) .venv && \
 		uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock && \

@@ -643,3 +643,13 @@ def test_everybody_is_asked_as_many_questions_as_planned():
     expected = 4000 * plan.answered / 5
     assert (abs(asked.sum(axis=0) - expected) < 6 * math.sqrt(expected)).all()
     assert assign_questions(plan, 0).shape == (0, 5)
+
+
+def test_an_estimate_carries_the_name_of_its_question():
+    for mechanism, counts in (
+        (BiSample(1.0), [30, 20, 26, 24]),
+        (KRandomizedResponse(1.0, ["a", "b"]), [5, 6, 7]),
+    ):
+        e = mechanism.estimate(counts, question="age")
+        assert e.to_dict()["question"] == "age"
+        assert str(e).startswith("age: ")

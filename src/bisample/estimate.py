@@ -186,7 +186,15 @@ class ChoiceEstimate(_Common):
 
 
 def estimate_number(
-    table: Table, tally: object, *, lower: float, upper: float, level: float, mechanism: str, epsilon: float
+    table: Table,
+    tally: object,
+    *,
+    lower: float,
+    upper: float,
+    level: float,
+    mechanism: str,
+    epsilon: float,
+    question: str | None = None,
 ) -> Estimate:
     """Mean, total and rates of a number whose anchors are spread from lower to upper."""
     z = normal_quantile(level)
@@ -212,6 +220,7 @@ def estimate_number(
     return Estimate(
         mechanism=mechanism,
         epsilon=epsilon,
+        question=question,
         n=solution.n,
         level=level,
         lower=lower,
@@ -231,6 +240,7 @@ def estimate_choice(
     level: float,
     mechanism: str,
     epsilon: float,
+    question: str | None = None,
 ) -> ChoiceEstimate:
     """Proportions of the options among those who answer, and the answer rate."""
     z = normal_quantile(level)
@@ -243,6 +253,7 @@ def estimate_choice(
     return ChoiceEstimate(
         mechanism=mechanism,
         epsilon=epsilon,
+        question=question,
         n=solution.n,
         level=level,
         proportions={o: r.value for o, r in zip(options, ratios, strict=True)},

@@ -89,7 +89,9 @@ class Mechanism(ABC):
         """One code for each answer: a `uint8` array, or an int for a scalar."""
 
     @abstractmethod
-    def estimate(self, tally: object, level: float = 0.95) -> Estimate | ChoiceEstimate:
+    def estimate(
+        self, tally: object, level: float = 0.95, question: str | None = None
+    ) -> Estimate | ChoiceEstimate:
         """What a tally says, with standard errors and intervals."""
 
     def __repr__(self) -> str:
@@ -296,8 +298,10 @@ class NumberMechanism(Mechanism):
                 " or ask for clip (clip=True, --clip) to move such answers to the nearest end"
             )
 
-    def estimate(self, tally: object, level: float = 0.95) -> Estimate:
+    def estimate(self, tally: object, level: float = 0.95, question: str | None = None) -> Estimate:
         """Mean, total and rates with standard errors and intervals, from a tally.
+
+        `question` is a name for the estimate to carry.
 
         >>> from bisample import BiSample
         >>> m = BiSample(epsilon=2, lower=17, upper=90)
@@ -315,6 +319,7 @@ class NumberMechanism(Mechanism):
             level=level,
             mechanism=self.name,
             epsilon=self.epsilon,
+            question=question,
         )
 
     def variance(
@@ -428,7 +433,7 @@ class ChoiceMechanism(Mechanism):
         reports = self._draw(blocks, len(column), randomness.resolve(rng))
         return int(reports[0]) if column.scalar else reports
 
-    def estimate(self, tally: object, level: float = 0.95) -> ChoiceEstimate:
+    def estimate(self, tally: object, level: float = 0.95, question: str | None = None) -> ChoiceEstimate:
         """The proportion of each option among those who answer, with errors and intervals.
 
         >>> from bisample import RandomizedResponse
@@ -444,6 +449,7 @@ class ChoiceMechanism(Mechanism):
             level=level,
             mechanism=self.name,
             epsilon=self.epsilon,
+            question=question,
         )
 
     def variance(

@@ -279,8 +279,9 @@ def _agreement(agreements: Sequence[Agreement], measures: Measures) -> list[Bloc
     blocks: list[Block] = [
         Heading("Theory against simulation"),
         Text(
-            "With the paper's T = 100 one mean squared error is known to 14 %, one mean absolute error to 8 %;"
-            " so the figures' errors (persons) are averaged here over all points with a formula. Beside that, every"
+            "With the paper's T = 100 one mean squared error is known to 14 %, one mean absolute error to"
+            " 8 %; so the figures' errors (persons) are averaged here over all points with a formula. Beside"
+            " that, every"
             f" point of the mechanisms that allow it was repeated {repeats:,} times with people drawn as"
             " counts, which has the same distribution (a test compares it with the simulation of persons):"
             f" there one ratio has a standard error of {np.sqrt(2 / repeats):.1%} for MSE and"

@@ -266,8 +266,9 @@ class NumberMechanism(Mechanism):
             # The anchor above is taken when w < z, w uniform in [-2^31, 2^31) and z the distance
             # from the middle of the gap in units of gap / 2^32. With more anchors each gap counts.
             with np.errstate(invalid="ignore"):
-                np.subtract(block, self._first_middle, out=numbers)
-            np.multiply(numbers, self._scale, out=numbers)
+                if self._first_middle:  # nothing to take off where the range is symmetric
+                    block = np.subtract(block, self._first_middle, out=numbers)
+                np.multiply(block, self._scale, out=numbers)
             np.copyto(anchor_words, words)
             if self._gaps == 1:
                 np.less(anchor_words, numbers, out=rows.view(np.bool_))

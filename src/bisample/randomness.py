@@ -36,7 +36,7 @@ Rng: TypeAlias = "Source | Seed | None"
 class Secure:
     """Cryptographic randomness; the default.
 
-    Small requests go to the operating system. Large ones are the keystream of AES-256 in counter
+    Small requests go to the operating system. Large ones are the keystream of AES-128 in counter
     mode under a key that the operating system gave: indistinguishable from it, and several GB/s a
     core. A `Secure` is made for one call and then dropped, so that no state is ever shared by
     processes that forked.
@@ -64,8 +64,8 @@ class Secure:
     def _start(self) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        secret = os.urandom(48)
-        cipher = Cipher(algorithms.AES(secret[:32]), modes.CTR(secret[32:]))
+        secret = os.urandom(32)
+        cipher = Cipher(algorithms.AES(secret[:16]), modes.CTR(secret[16:]))
         self._update = cipher.encryptor().update_into
 
 

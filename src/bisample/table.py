@@ -7,7 +7,6 @@ e**epsilon, and as both are integers anyone can check that exactly: the table is
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -144,7 +143,8 @@ class Table:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the table as canonical JSON: two parties that agree on it agree on the mechanism."""
-        import hashlib
+        import hashlib  # these two are slow to import, and a device needs neither
+        import json
 
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -237,6 +237,7 @@ class Table:
         """The table that `to_dict` described; anything else is refused.
 
         >>> table = Table([[3 * 2**46, 2**46], [2**46, 3 * 2**46]], rows=("no", "yes"))
+        >>> import json
         >>> Table.from_dict(json.loads(json.dumps(table.to_dict()))) == table
         True
         """

@@ -37,7 +37,8 @@ examples:
   bisample certify --epsilon 1 --json
   bisample paper --quick
 
-An empty cell, NA or NaN is a refusal and is sent like any answer: nobody can tell who declined.
+An empty cell (in a file of one column an empty line), NA, N/A, NaN, null or none is a refusal, and is
+sent like any answer: nobody can tell who declined.
 """
 
 

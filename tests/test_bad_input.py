@@ -654,3 +654,20 @@ def test_options_are_texts_numbers_or_booleans_and_none_is_called_no_answer(opti
 def test_numpys_scalars_as_options_survive_json():
     m = KRandomizedResponse(1.0, list(np.arange(3)))
     assert from_description(json.loads(json.dumps(m.describe()))) == m
+
+
+@pytest.mark.parametrize("blocks", [("2", "2"), (2.0, 2.0), (True, True, 2), (0, 4)])
+def test_blocks_are_whole_numbers(blocks):
+    with pytest.raises(ParameterError, match="block"):
+        Table(BiSample(1.0).table.weights, rows=("a", "b", "c"), blocks=blocks)
+
+
+def test_blocks_of_numpys_integers_are_taken_as_pythons():
+    table = Table(BiSample(1.0).table.weights, rows=("a", "b", "c"), blocks=np.array([2, 2], dtype=np.uint8))
+    assert table.blocks == (2, 2)
+    assert table.digest
+
+
+def test_real_reports_under_a_mask_are_not_counted():
+    with pytest.raises(ReportError):
+        Piecewise(1.0).estimate(np.ma.array([0.1, 0.2, 300.0], mask=[0, 0, 1]))

@@ -428,3 +428,8 @@ def test_any_epsilon_gives_a_table_that_is_proven(epsilon, name):
     mechanism = _make(name, None if number else 2 if name == "rr" else 3, epsilon)
     assert mechanism.table.satisfies(epsilon)
     assert 0 < mechanism.epsilon_upper <= epsilon
+
+
+def test_an_epsilon_beyond_all_weights_is_answered_at_once():
+    """No ratio of 48-bit weights is above 2**48, and e**1e9 has half a billion digits."""
+    assert BiSample(1.0).table.satisfies(1e9)

@@ -1,4 +1,4 @@
-"""Pictures of a few numbers; the only place that imports matplotlib, and only when one is drawn."""
+"""Pictures for the command line. matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def draw_comparison(found: Comparison, path: Path) -> None:
     rows = found.rows
     labels = [row.mechanism if row.missing_rate is not None else f"{row.mechanism}*" for row in rows]
     figure, panels = plt.subplots(
-        1, 2, figsize=(10, 0.36 * len(rows) + 1.9), layout="constrained", sharey=True
+        1, 2, figsize=(10, 0.36 * len(rows) + 2.1), layout="constrained", sharey=True
     )
     for panel, what, values, bound in (
         (panels[0], "mean", [row.mean for row in rows], found.best_mean),
@@ -58,9 +58,7 @@ def draw_comparison(found: Comparison, path: Path) -> None:
         if bound is not None:
             panel.axvline(bound, color="black", ls="--", lw=1)
         shown = [value for value in [*values, bound] if value]
-        panel.set(
-            xscale="log", xlabel=f"n x variance of the {what} (dashed: the best possible with refusals)"
-        )
+        panel.set(xscale="log", xlabel=f"n x variance of the {what}\n(dashed: the best found, with refusals)")
         panel.xaxis.set_major_locator(plt.LogLocator(subs=(1, 2, 5)))
         panel.xaxis.set_major_formatter(plt.FormatStrFormatter("%g"))
         panel.xaxis.set_minor_formatter(plt.NullFormatter())

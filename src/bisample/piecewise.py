@@ -69,7 +69,12 @@ class _RealValued(ABC):
             values = np.asarray(reports)
         except ValueError:  # ragged
             values = np.empty(())
-        if values.dtype.kind not in "fiu" or values.ndim != 1 or not np.isfinite(values).all():
+        if (
+            values.dtype.kind not in "fiu"
+            or values.ndim != 1
+            or not np.isfinite(values).all()
+            or np.ma.is_masked(reports)
+        ):
             raise ReportError("reports must be finite numbers in one dimension, as privatize() returns them")
         z, n = normal_quantile(level), len(values)
         common: dict[str, Any] = {

@@ -24,9 +24,9 @@ from .table import Table
 __all__ = ["Floats", "Solution", "check_tally", "solve", "variances"]
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-MAX_REPORTS = 2**53  # what a float, and so JavaScript, counts exactly
-
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+MAX_REPORTS = 2**53  # what a float, and so JavaScript, counts exactly
 
 # Singular values of W below this part of the largest are zero by the table's structure. Real ones
 # are of the order of epsilon or larger, and epsilon is at least 1e-6.
@@ -99,8 +99,7 @@ def solve(table: Table, tally: object, targets: Floats) -> Solution:
     kept = system.codes
     block = block_of_code[kept]
     mass = _block_sums(block, system.matrix[0], len(sizes))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        within = counts[kept] / block_counts[block]
+    within = counts[kept] / block_counts[block]
     frequencies = within * mass[block]
     weights = system.particular
     if system.free.shape[1]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import ParameterError
-from .exact import TOTAL, TOTAL_BITS, exp_bounds, log_above, real
+from .exact import TOTAL, TOTAL_BITS, exp_bounds, log_above, real, whole
 
 if TYPE_CHECKING:
     from .sampler import Sampler
@@ -75,15 +75,15 @@ class Table:
         refusal: bool = False,
         blocks: Sequence[int] = (),
     ) -> None:
-        whole = _integers(weights)
-        width = len(whole[0])
+        checked = _integers(weights)
+        width = len(checked[0])
         put = object.__setattr__  # the usual way to normalize the fields of a frozen dataclass
-        put(self, "weights", whole)
+        put(self, "weights", checked)
         put(self, "rows", tuple(rows))
         put(self, "codes", tuple(codes) or tuple(str(c) for c in range(width)))
         put(self, "anchors", None if anchors is None else tuple(float(a) for a in anchors))
         put(self, "refusal", bool(refusal))
-        put(self, "blocks", tuple(blocks) or (width,))
+        put(self, "blocks", tuple(whole(b, 1, "the size of a block") for b in blocks) or (width,))
         self._check()
 
     def _check(self) -> None:
@@ -190,6 +190,8 @@ class Table:
         """
         if not 0 <= real(epsilon) < math.inf:
             raise ParameterError(f"epsilon must be a number from 0, not {epsilon!r}")
+        if real(epsilon) > TOTAL_BITS:  # no ratio of weights is above 2**48: e**epsilon need not be computed
+            return True
         exact = Fraction(epsilon if isinstance(epsilon, Fraction) else real(epsilon))
         return self.worst_pair.ratio <= exp_bounds(exact)[0]
 

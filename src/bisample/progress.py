@@ -1,4 +1,4 @@
-"""A progress bar on the terminal; silent where nobody looks."""
+"""The part that is done and the time left: a bar on a terminal, silence or a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,27 +13,37 @@ _WIDTH = 30
 
 
 class ProgressBar:
-    """Shows the part that is done and the time left, on standard error, if that is a terminal.
+    """Shows progress on standard error, if that is a terminal.
+
+    With `logged`, for work of minutes, a log gets a line every 15 seconds, and all get one at the end.
 
     >>> with ProgressBar("reading") as bar:
     ...     bar.update(0.5)
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, *, logged: bool = False) -> None:
         self._label = label
-        self._shown = sys.stderr.isatty()
+        self._logged = logged
+        self._terminal = sys.stderr.isatty()
+        self._every = 0.1 if self._terminal else 15.0
         self._start = self._last = time.monotonic()
 
     def update(self, part: float) -> None:
         """Say that this part, from 0 to 1, is done."""
         now = time.monotonic()
-        if not self._shown or now - self._last < 0.1:
+        if not (self._terminal or self._logged) or part <= 0 or now - self._last < self._every:
             return
         self._last = now
         filled = round(part * _WIDTH)
-        left = (now - self._start) * (1 - part) / part if part > 0 else 0
         bar = "#" * filled + "." * (_WIDTH - filled)
-        sys.stderr.write(f"\r{self._label} [{bar}] {part:4.0%}, {left:.0f} s left ")
+        left = _minutes((now - self._start) * (1 - part) / part)
+        if self._terminal:
+            self._write(f"\r{self._label} [{bar}] {part:4.0%}, {left} left ")
+        else:
+            self._write(f"{self._label}: {part:4.0%}, {left} left\n")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
         sys.stderr.flush()
 
     def __enter__(self) -> Self:
@@ -42,5 +52,11 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown:
-            sys.stderr.write("\r" + " " * (len(self._label) + _WIDTH + 24) + "\r")
+        if self._terminal:
+            self._write("\r" + " " * (len(self._label) + _WIDTH + 24) + "\r")
+        if self._logged and kind is None:
+            self._write(f"{self._label}: done in {_minutes(time.monotonic() - self._start)}\n")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

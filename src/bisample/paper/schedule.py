@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import signal
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import replace
@@ -21,13 +19,14 @@ from typing import IO, Protocol, Self, TypeVar
 import numpy as np
 
 from bisample.errors import FileError
+from bisample.progress import ProgressBar
 from bisample.solve import Floats
 
 from .contestants import Contestant
 from .experiments import Experiment, Point
 from .runs import BLOCK, Errors, Results, Task, simulate
 
-__all__ = ["Progress", "Store", "Workers", "run_experiments"]
+__all__ = ["Store", "Workers", "run_experiments"]
 
 # Raise it when a change of the code changes what is drawn.
 _DRAWS_VERSION = 1
@@ -114,49 +113,6 @@ def _from_json(values: list[float | None]) -> Floats:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
 
 
-class Progress:
-    """The part done and the time left, on standard error: a line that moves, or plain lines in a log.
-
-    >>> progress = Progress("nothing", 0.0)
-    >>> progress.close()
-    """
-
-    def __init__(self, label: str, total: float) -> None:
-        self._label, self._total, self._done = label, total, 0.0
-        self._start = time.monotonic()
-        self._terminal = sys.stderr.isatty()
-        self._every = 0.2 if self._terminal else 15.0
-        self._last = self._start
-        self._written = 0
-
-    def add(self, cost: float) -> None:
-        """Say that work of this cost is done."""
-        self._done += cost
-        now = time.monotonic()
-        if now - self._last >= self._every:
-            self._last = now
-            part = self._done / self._total
-            left = (now - self._start) * (1 - part) / part
-            line = f"{self._label}: {part:4.0%}, {_minutes(left)} left"
-            self._write(line)
-
-    def _write(self, line: str) -> None:
-        padded = line.ljust(self._written)
-        sys.stderr.write(f"\r{padded}" if self._terminal else f"{line}\n")
-        sys.stderr.flush()
-        self._written = len(line)
-
-    def close(self) -> None:
-        if self._done:
-            self._write(f"{self._label}: done in {_minutes(time.monotonic() - self._start)}")
-            if self._terminal:
-                sys.stderr.write("\n")
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
 class Workers:
     """Some processes that stay for a whole run; with one job, no process but this.
 
@@ -174,12 +130,13 @@ class Workers:
         """Run `work` on every task, the costliest first; `done` gets each result, in this process."""
         if not tasks:
             return
-        progress = Progress(label, sum(task.cost for task in tasks))
         ordered = sorted(tasks, key=lambda task: -task.cost)
-        for task, result in self._results(work, ordered):
-            done(task, result)
-            progress.add(task.cost)
-        progress.close()
+        total, finished = sum(task.cost for task in tasks), 0.0
+        with ProgressBar(label, logged=True) as bar:
+            for task, result in self._results(work, ordered):
+                done(task, result)
+                finished += task.cost
+                bar.update(finished / total)
 
     def _results(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         if self._jobs == 1:

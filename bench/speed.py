@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-import bisample
-from bisample import KRandomizedResponse, NumberMechanism, RandomizedResponse
-from bisample.mechanism import registered
+from bisample import BiSample, DitheredResponse, KRandomizedResponse, Mechanism
+from bisample.catalogue import CATALOGUE, build
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Bar = tuple[float, str, float]
 MISSING = 0.3
 
 
@@ -48,65 +48,90 @@ def turns(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, floa
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
+def answers_for(name: str, values: Array) -> tuple[Mechanism, Array]:
+    """A mechanism of the catalogue at epsilon = 1, and answers that it takes, made from these values."""
+    entry = CATALOGUE[name]
+    if entry.domain == "range":
+        return build(name, epsilon=1.0), values if entry.refusal else np.nan_to_num(values)
+    if entry.refusal:
+        return build(name, epsilon=1.0, options=range(8)), np.floor((values + 1) * 4).clip(0, 7)
+    return build(name, epsilon=1.0), np.nan_to_num(values) > 0
+
+
 def jobs_on(values: Array) -> dict[str, Callable[[], object]]:
-    """copyto, the plain version, every mechanism's privatize, and tally."""
+    """copyto, the plain version, every mechanism's privatize on one thread, on all cores, and tally."""
     target = np.empty_like(values)
     rng = np.random.default_rng(1)
-    complete = np.nan_to_num(values)
-    grades = np.floor((values + 1) * 4).clip(0, 7)
     jobs: dict[str, Callable[[], object]] = {
         "copyto": lambda: np.copyto(target, values),
         "plain NumPy": lambda: plain_bisample(values, 1.0, rng),
     }
-    for name, kind in registered().items():
-        if issubclass(kind, NumberMechanism):
-            mechanism: Any = kind(1.0)
-            answers = values if mechanism.table.refusal else complete
-        elif kind is KRandomizedResponse:
-            mechanism, answers = kind(1.0, options=list(range(8))), grades
-        else:
-            mechanism, answers = RandomizedResponse(1.0), (complete > 0).astype(np.float64)
-        jobs[f"privatize {name}"] = lambda m=mechanism, a=answers: m.privatize(a)  # type: ignore[misc]
-    m = bisample.BiSample(1.0)
-    reports = m.privatize(values)
-    jobs["tally"] = lambda: m.tally(reports)
+    for name in CATALOGUE:
+        mechanism, answers = answers_for(name, values)
+        jobs[f"privatize {name}"] = lambda m=mechanism, a=answers: m.privatize(a, threads=1)  # type: ignore[misc]
+    bisample, dithered = BiSample(1.0), DitheredResponse(2.0)
+    jobs["privatize dithered, epsilon = 2"] = lambda: dithered.privatize(values, threads=1)
+    jobs["privatize bisample, all cores"] = lambda: bisample.privatize(values)
+    jobs["privatize dithered, epsilon = 2, all cores"] = lambda: dithered.privatize(values)
+    reports = bisample.privatize(values)
+    jobs["tally"] = lambda: bisample.tally(reports)
     return jobs
 
 
 def extra_memory(values: Array) -> int:
-    """Bytes that BiSample.privatize holds at its peak beyond its output."""
-    m = bisample.BiSample(1.0)
+    """Bytes that BiSample.privatize holds at its peak beyond its output, on one thread."""
+    m = BiSample(1.0)
     m.privatize(values[:1000])
     tracemalloc.start()
-    reports = m.privatize(values)
+    reports = m.privatize(values, threads=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return int(peak - reports.nbytes)
 
 
-def scalar_microseconds(repeats: int = 5000) -> float:
-    """The median time of one scalar privatize."""
-    m = bisample.BiSample(1.0)
-    m.privatize(0.5)
+def median_seconds(job: Callable[[], object], repeats: int) -> float:
+    """The median time of one call, after one that is not counted."""
+    job()
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
-        m.privatize(0.5)
+        job()
         times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e6
+    return statistics.median(times)
 
 
-def import_ratio(repeats: int = 15) -> float:
-    """`import bisample` as a multiple of `import numpy`, each in fresh processes, in turns."""
-    program = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
-    times: dict[str, list[float]] = {"numpy": [], "bisample": []}
+def import_ratios(repeats: int = 15) -> dict[str, float]:
+    """Imports as multiples of `import numpy`, each in fresh processes, in turns."""
+    program = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
+    statements = ("import numpy", "import bisample", "from bisample import BiSample")
+    times: dict[str, list[float]] = {statement: [] for statement in statements}
     for _ in range(repeats):
-        for module, found in times.items():
+        for statement, found in times.items():
             run = subprocess.run(  # noqa: S603 - a constant program
-                [sys.executable, "-c", program.format(module)], check=True, capture_output=True
+                [sys.executable, "-c", program.format(statement)], check=True, capture_output=True
             )
             found.append(float(run.stdout))
-    return statistics.median(times["bisample"]) / statistics.median(times["numpy"])
+    numpy = statistics.median(times["import numpy"])
+    return {statement: statistics.median(found) / numpy for statement, found in times.items()}
+
+
+def estimate_bars() -> dict[str, Bar]:
+    """Milliseconds of one estimate, and of 800 tallies in one call, with few reports and with many."""
+    rng = np.random.default_rng(3)
+    bars: dict[str, Bar] = {}
+    for what, m, one, many in (
+        ("3 x 4 table", BiSample(1.0), 10, 200),
+        ("k-rr, 3 options", KRandomizedResponse(1.0, range(3)), 10, 200),
+        ("dithered, epsilon = 2", DitheredResponse(2.0), 40, 2000),
+    ):
+        for n in (100, 2000):
+            answers = rng.integers(0, 2, n)
+            tallies = [m.tally(m.privatize(answers, rng=seed)) for seed in range(800)]
+            single = median_seconds(lambda m=m, t=tallies[0]: m.estimate(t), 15)  # type: ignore[misc]
+            bars[f"estimate of {n} reports, {what}, ms"] = (1e3 * single, "<=", one)
+            together = median_seconds(lambda m=m, t=tallies: m.estimates(t), 3)  # type: ignore[misc]
+            bars[f"800 estimates of {n} reports, {what}, ms"] = (1e3 * together, "<=", many)
+    return bars
 
 
 def measure(n: int, repeats: int) -> dict[str, Any]:
@@ -116,24 +141,44 @@ def measure(n: int, repeats: int) -> dict[str, Any]:
     values[rng.random(n) < MISSING] = np.nan
     seconds = turns(jobs_on(values), repeats)
     copyto, plain = seconds["copyto"], seconds["plain NumPy"]
-    bars: dict[str, tuple[float, str, float]] = {
-        "bisample speed / copyto": (copyto / seconds["privatize bisample"], ">=", 0.15),
-        "bisample speed / plain NumPy": (plain / seconds["privatize bisample"], ">=", 4),
-        "tally speed / copyto": (copyto / seconds["tally"], ">=", 0.15),
+    one_bisample, one_dithered = seconds["privatize bisample"], seconds["privatize dithered, epsilon = 2"]
+    imports = import_ratios()
+    scalar = BiSample(1.0)
+    bars: dict[str, Bar] = {
+        "bisample speed / copyto": (copyto / one_bisample, ">=", 0.15),
+        "dithered speed / copyto": (copyto / one_dithered, ">=", 0.07),
+        "bisample, all cores / one thread": (
+            one_bisample / seconds["privatize bisample, all cores"],
+            ">=",
+            1.4,
+        ),
+        "dithered, all cores / one thread": (
+            one_dithered / seconds["privatize dithered, epsilon = 2, all cores"],
+            ">=",
+            1.4,
+        ),
+        "tally speed / copyto": (copyto / seconds["tally"], ">=", 0.28),
         "extra memory, MiB": (extra_memory(values) / 2**20, "<=", 8),
-        "scalar privatize, microseconds": (scalar_microseconds(), "<=", 30),
-        "import bisample / import numpy": (import_ratio(), "<=", 1.5),
+        "scalar privatize, microseconds": (
+            1e6 * median_seconds(lambda: scalar.privatize(0.5), 5000),
+            "<=",
+            30,
+        ),
+        "import bisample / import numpy": (imports["import bisample"], "<=", 1.5),
+        "from bisample import BiSample / import numpy": (imports["from bisample import BiSample"], "<=", 1.5),
+        "bisample speed / plain NumPy": (plain / one_bisample, ">=", 4),
     }
-    for name in registered():
+    for name in CATALOGUE:
         if name != "bisample":
             bars[f"{name} speed / plain NumPy"] = (plain / seconds[f"privatize {name}"], ">=", 1.5)
+    bars |= estimate_bars()
     return {
         "values": n,
         "missing": MISSING,
         "million values a second": {name: round(n / s / 1e6, 1) for name, s in seconds.items()},
         "bars": {
             name: {
-                "measured": round(value, 3),
+                "measured": float(f"{value:.3g}"),
                 "bar": f"{sign} {bar:g}",
                 "met": value >= bar if sign == ">=" else value <= bar,
             }

@@ -1,6 +1,6 @@
 """The least variance of the mean that an epsilon-private channel was found to have, by convex optimisation.
 
-Writes src/bisample/best_channel.json, which `bisample compare` reads. Needs cvxpy and its solver
+Writes src/bisample/planning/best_channel.json, which `bisample compare` reads. Needs cvxpy and its solver
 Clarabel, which nothing else does: `pip install cvxpy clarabel`.
 
 The functional is the mean among those who answer, linearised at the population, T = (v - m) / A and 0
@@ -23,7 +23,7 @@ from typing import Any
 import cvxpy
 import numpy as np
 
-OUT = Path(__file__).resolve().parent.parent / "src" / "bisample" / "best_channel.json"
+OUT = Path(__file__).resolve().parent.parent / "src" / "bisample" / "planning" / "best_channel.json"
 ANSWER_RATE, MEAN, SD = 0.7, 0.5, 0.1
 POINTS = 41  # the values on a grid over [-1, 1]
 EPSILONS = (

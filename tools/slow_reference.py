@@ -1,25 +1,27 @@
-"""The definitions, slowly: what is drawn and what is estimated, in integers and fractions.
+"""The definitions, slowly: what is drawn and what is estimated, from a mechanism's JSON alone.
 
 Not the sampler's code and not the estimator's: a second opinion, from which vectors/ is made. Where
-this and the library disagree, one of them is wrong.
+this and the library disagree, one of them is wrong. Draws are in integers, positions in doubles as
+vectors/README.md says, estimates in decimals of 60 digits, so that every machine writes the same files.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from statistics import NormalDist
-from typing import Any
+from itertools import accumulate, islice, pairwise
+from typing import Any, TypeVar
 
-import numpy as np
-
-TOTAL_BITS, WORD_BITS, TIE_BITS = 48, 16, 32
+TOTAL_BITS, TIE_BITS = 48, 32
 TOTAL = 1 << TOTAL_BITS
-DIGITS = 12  # of the estimates written: so many do not depend on the machine
+STEP = 1 << 32  # steps of a position in one unit of the anchors
 
 Data = dict[str, Any]
+Row = list[Decimal]
+T = TypeVar("T")
 
 
 class TooFewBytesError(Exception):
@@ -27,316 +29,362 @@ class TooFewBytesError(Exception):
 
 
 class Reader:
-    """Little-endian words from a string of bytes."""
+    """Little-endian words without a sign from a string of bytes."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        self.data, self.at = data, 0
 
-    def take(self, size: int, signed: bool = False) -> int:
-        if len(self.data) < size:
+    def take(self, size: int) -> int:
+        if self.at + size > len(self.data):
             raise TooFewBytesError
-        word, self.data = self.data[:size], self.data[size:]
-        return int.from_bytes(word, "little", signed=signed)
+        word = int.from_bytes(self.data[self.at : self.at + size], "little")
+        self.at += size
+        return word
 
 
-# Estimates of the targets, None where the blocks that have reports do not tell, and their covariance.
-Solved = tuple[Sequence[Fraction | None], list[list[Fraction]]]
+# --- Drawing ----------------------------------------------------------------------------------------
 
 
-def cumulated(row: list[int]) -> list[int]:
-    """The upper end of each code's part of the line from 0 to 2**48."""
-    ends, end = [], 0
-    for weight in row:
-        end += weight
-        ends.append(end)
-    return ends
+class Drawing:
+    """Draws codes as vectors/README.md says. A step is a method, so that tests can get it wrong."""
+
+    block = 131_072
+
+    def __init__(self, mechanism: Data) -> None:
+        domain, table = mechanism["domain"], mechanism["table"]
+        self.refusal = domain["refusal"]
+        self.anchors: list[int] = domain.get("anchors", [])
+        self.options: list[str] = domain.get("options", [])
+        if self.anchors:
+            self.lower, self.upper = float(domain["lower"]), float(domain["upper"])
+            self.scale = self.anchors[-1] * STEP / (self.upper - self.lower)
+        self.ends = [list(accumulate(row)) for row in table["weights"]]
+        self.cuts = sorted({end for ends in self.ends for end in ends[:-1]})
+        self.tied = {cut >> TIE_BITS for cut in self.cuts if cut % (1 << TIE_BITS)}
+
+    def position(self, value: float) -> int:
+        """The value's integer: the only place where anything is rounded."""
+        moved = value - self.lower
+        scaled = moved * self.scale
+        return self.held(math.floor(scaled + 0.5))
+
+    def held(self, position: int) -> int:
+        return max(0, min(position, self.anchors[-1] * STEP))
+
+    def row(self, answer: Any, word: int) -> int:
+        """The row that an answer goes to."""
+        if answer is None:
+            assert self.refusal, "no row for a refusal"
+            return len(self.ends) - 1
+        if self.options:
+            return self.options.index(text_of(answer))
+        position = self.position(float(answer))
+        below = bisect_right(self.anchors, position // STEP) - 1
+        rest = position - self.anchors[below] * STEP
+        if rest == 0:
+            return below
+        gap = self.anchors[below + 1] - self.anchors[below]
+        return below + self.rounds_up(word, gap, rest)
+
+    def rounds_up(self, word: int, gap: int, rest: int) -> bool:
+        return word * gap < rest
+
+    def is_tie(self, word: int, row: int) -> bool:  # noqa: ARG002 - the respondent's own row must not matter
+        """Whether any row's code changes inside the word's part of the line."""
+        return word in self.tied
+
+    def code(self, row: int, word: int, more: int) -> int:
+        """The first code whose part of the line ends beyond the point."""
+        return bisect_right(self.ends[row], (word << TIE_BITS) + more)
+
+    def rounding_words(self, answers: Sequence[Any], reader: Reader) -> list[int]:
+        return [reader.take(4) if self.anchors else 0 for _ in answers]
+
+    def codes_of_block(self, answers: Sequence[Any], reader: Reader) -> list[int]:
+        """All rounding words, then all code words, then the ties."""
+        rounding = self.rounding_words(answers, reader)
+        words = [reader.take(2) for _ in answers]
+        rows = [self.row(answer, word) for answer, word in zip(answers, rounding, strict=True)]
+        more = self.ties([self.is_tie(w, row) for w, row in zip(words, rows, strict=True)], reader)
+        return [self.code(*each) for each in zip(rows, words, more, strict=True)]
+
+    def ties(self, tied: list[bool], reader: Reader) -> list[int]:
+        return [reader.take(4) if tie else 0 for tie in tied]
+
+    def codes(self, answers: Sequence[Any], data: bytes) -> list[int]:
+        """The codes of all answers, block after block; no byte may be left over."""
+        reader = Reader(data)
+        codes = []
+        for start in range(0, len(answers), self.block):
+            codes += self.codes_of_block(answers[start : start + self.block], reader)
+        assert reader.at == len(data), "bytes were left over"
+        return codes
 
 
-def cuts(table: Data) -> list[int]:
-    """Where the code changes in any row."""
-    return sorted({end for row in table["weights"] for end in cumulated(row)[:-1]})
+def text_of(answer: Any) -> str:
+    """The text by which an option is found, for what stands in vectors/: texts, booleans, a few numbers."""
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, bool):
+        return "true" if answer else "false"
+    return str(int(answer)) if answer == int(answer) else repr(answer)
 
 
-def is_tie(table: Data, word: int) -> bool:
-    """Whether any row's code changes inside the word's part of the line: not the own row's only."""
-    return any(cut >> TIE_BITS == word and cut % (1 << TIE_BITS) for cut in cuts(table))
+# --- Many answers by a rule -------------------------------------------------------------------------
 
 
-def position_of(description: Data, table: Data, answer: Any) -> Fraction:
-    """Where a number lies, in gaps between anchors: 0 at lower, (anchors - 1) at upper."""
-    lower, upper = Fraction(description["lower"]), Fraction(description["upper"])
-    return (Fraction(answer) - lower) / (upper - lower) * (len(table["anchors"]) - 1)
+def generator(seed: int) -> Iterator[int]:
+    """32-bit words: the upper halves of a linear congruential generator's states."""
+    state = seed
+    while True:
+        state = (6364136223846793005 * state + 1442695040888963407) % (1 << 64)
+        yield state >> 32
 
 
-def row_of(description: Data, table: Data, answer: Any, anchor_word: int) -> int:
-    """The row that an answer goes to."""
-    if answer is None:
-        return len(table["rows"]) - 1
-    if table["anchors"] is None:
-        return next(i for i, o in enumerate(description["options"]) if o == answer)
-    position = position_of(description, table, answer)
-    above = math.ceil(position - Fraction(1, 2) - Fraction(anchor_word, 1 << 32))
-    return max(0, min(above, len(table["anchors"]) - 1))
+def answers_and_bytes(batch: Data) -> tuple[list[Any], bytes]:
+    """What a batch by rule stands for: first its answers are picked, then come its bytes."""
+    words = generator(batch["seed"])
+    choose = batch["choose_from"]
+    answers = [choose[word % len(choose)] for word in islice(words, batch["count"])]
+    size = batch["bytes_used"]
+    data = b"".join(word.to_bytes(4, "little") for word in islice(words, -(-size // 4)))
+    return answers, data[:size]
 
 
-def draw(description: Data, table: Data, answers: list[Any], data: bytes) -> list[int]:
-    """The codes of up to 131,072 answers: all anchor words, then all code words, then all ties."""
-    reader = Reader(data)
-    numeric = table["anchors"] is not None
-    anchor_words = [reader.take(4, signed=True) if numeric else 0 for _ in answers]
-    rows = [row_of(description, table, a, w) for a, w in zip(answers, anchor_words, strict=True)]
-    words = [reader.take(2) for _ in answers]
-    codes = []
-    for row, word in zip(rows, words, strict=True):
-        more = reader.take(4) if is_tie(table, word) else 0
-        point = (word << TIE_BITS) + more
-        codes.append(next(c for c, end in enumerate(cumulated(table["weights"][row])) if point < end))
-    assert not reader.data, "bytes were left over"
-    return codes
+# --- The claim --------------------------------------------------------------------------------------
 
 
-def invert(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Gauss and Jordan, in fractions."""
-    size = len(matrix)
-    wide = [[*row, *(Fraction(i == j) for j in range(size))] for i, row in enumerate(matrix)]
-    for i in range(size):
-        pivot = next(r for r in range(i, size) if wide[r][i])
-        wide[i], wide[pivot] = wide[pivot], wide[i]
-        wide[i] = [x / wide[i][i] for x in wide[i]]
-        for r in range(size):
-            if r != i and wide[r][i]:
-                factor = wide[r][i]
-                wide[r] = [x - factor * y for x, y in zip(wide[r], wide[i], strict=True)]
-    return [row[size:] for row in wide]
+def worst_ratio(mechanism: Data) -> Fraction:
+    """The largest ratio of two weights of one code."""
+    columns = zip(*mechanism["table"]["weights"], strict=True)
+    return max(Fraction(max(column), min(column)) for column in columns)
 
 
-def targets_of(table: Data) -> list[list[Fraction]]:
-    """What is estimated, as weights of the rows' shares; the answer rate is the last."""
-    answered = [Fraction(not (table["refusal"] and i == len(table["rows"]) - 1)) for i in _rows(table)]
-    if table["anchors"] is not None:
-        values = [Fraction(a) for a in table["anchors"]] + [Fraction(0)] * table["refusal"]
-        return [values, answered]
-    return [[Fraction(i == j) for j in _rows(table)] for i in _rows(table) if answered[i]] + [answered]
-
-
-def _rows(table: Data) -> range:
-    return range(len(table["rows"]))
-
-
-def solved(table: Data, counts: list[int]) -> Solved | None:
-    """Estimates of the targets and their covariance; None where a block of codes has no reports.
-
-    As many free codes as rows, so that the weights g of the codes are determined: W g = T. Each block
-    is counted for itself, as the chance of entering it is known.
-    """
-    if leaves_a_choice(table):
-        return solved_freely(table, counts)
-    blocks, start = blocks_of(table)
-    if any(sum(counts[c] for c in block) == 0 for block in blocks):
-        return None
-    weights = [[Fraction(w, TOTAL) for w in row] for row in table["weights"]]
-    mass = [sum((weights[0][c] for c in block), Fraction(0)) for block in blocks]
-    shares = [Fraction(counts[c], sum(counts[d] for d in block)) for block in blocks for c in block]
-    # BiSample has a code more than rows, and a fair coin: one more equation makes g unique and
-    # changes nothing, because f(s=0) and f(s=1) are 1/2 each by then.
-    square = [list(row) for row in weights]
-    if len(blocks) > 1:
-        square.append([Fraction(1) if c in blocks[0] else Fraction(0) for c in range(start)])
-    inverse = invert(square)
-    extra = [Fraction(0)] * (len(square) - len(weights))
-    codes = [
-        [sum((inverse[c][r] * t for r, t in enumerate([*target, *extra])), Fraction(0)) for c in range(start)]
-        for target in targets_of(table)
-    ]
-    frequencies = [shares[c] * mass[b] for b, block in enumerate(blocks) for c in block]
-    values = [sum((g * f for g, f in zip(row, frequencies, strict=True)), Fraction(0)) for row in codes]
-    if 0 in counts:  # a code that nobody sent is not free of noise: the nearest share that can be
-        for b, block in enumerate(blocks):
-            for c in block:
-                possible = [row[c] / mass[b] for row in weights]
-                shares[c] = max(min(possible), min(shares[c], max(possible)))
-    covariance = [[Fraction(0)] * len(codes) for _ in codes]
-    for b, block in enumerate(blocks):
-        scale = mass[b] ** 2 / sum(counts[c] for c in block)
-        means = [sum((row[c] * shares[c] for c in block), Fraction(0)) for row in codes]
-        for i, gi in enumerate(codes):
-            for j, gj in enumerate(codes):
-                covariance[i][j] += scale * sum(
-                    ((gi[c] - means[i]) * (gj[c] - means[j]) * shares[c] for c in block), Fraction(0)
-                )
-    return values, covariance
-
-
-def blocks_of(table: Data) -> tuple[list[range], int]:
-    """The codes of each block, and how many codes there are."""
-    blocks, start = [], 0
-    for size in table["blocks"]:
-        blocks.append(range(start, start + size))
-        start += size
-    return blocks, start
-
-
-def leaves_a_choice(table: Data) -> bool:
-    """Whether W g = T has more solutions than counting each block for itself makes equal."""
-    matrix = np.array(table["weights"]) / TOTAL
-    return int(len(matrix[0]) - np.linalg.matrix_rank(matrix, tol=1e-11)) > len(table["blocks"]) - 1
-
-
-def solved_freely(table: Data, counts: list[int]) -> Solved | None:
-    """The same where W g = T leaves a choice: g = D^-1 W' (W D^-1 W')^+ T, D the fitted codes. In doubles."""
-    blocks = [block for block in blocks_of(table)[0] if sum(counts[c] for c in block)]
-    if not blocks:
-        return None
-    codes = [c for block in blocks for c in block]
-    matrix = np.array(table["weights"], dtype=float)[:, codes]
-    matrix /= matrix[0].sum()
-    sizes = [len(block) for block in blocks]
-    seen = np.array([counts[c] for c in codes], dtype=float)
-    starts = np.cumsum([0, *sizes[:-1]])
-    totals = np.repeat(np.add.reduceat(seen, starts), sizes)
-    mass = np.repeat(np.add.reduceat(matrix[0], starts), sizes)
-    frequencies = seen / totals * mass
-    shares = np.full(len(matrix), 1 / len(matrix))
-    fitted = shares @ matrix
-    for _ in range(100):
-        shares = shares * (matrix @ (frequencies / fitted))
-        before, fitted = fitted, shares @ matrix
-        if abs(fitted - before).max() <= 1e-5 * fitted.max():
-            break
-    targets = np.array([[float(t) for t in target] for target in targets_of(table)])
-    scaled = matrix / np.sqrt(fitted)
-    # D^-1 W' (W D^-1 W')^+ T is D^-1/2 (W D^-1/2)^+ T
-    weights = (np.linalg.pinv(scaled, rcond=1e-11) @ targets.T).T / np.sqrt(fitted)
-    known = np.abs(weights @ matrix.T - targets).max(axis=1) <= 1e-6
-    if len(codes) - np.linalg.matrix_rank(matrix, tol=1e-11) > len(blocks) - 1:
-        # One step of Fisher scoring: the projection of the frequencies onto the rows' span, in D^-1's norm.
-        fit = np.linalg.lstsq(scaled.T, frequencies / np.sqrt(fitted), rcond=1e-11)[0]
-        scored = np.maximum(fit @ matrix, fitted / 2)
-        within = scored / np.repeat(np.add.reduceat(scored, starts), sizes)
-    else:  # the blocks that are left leave no choice
-        within = seen / totals
-        if (seen == 0).any():
-            within = np.clip(within, (matrix / mass).min(axis=0), (matrix / mass).max(axis=0))
-    centred = weights - np.repeat(np.add.reduceat(weights * within, starts, axis=1), sizes, axis=1)
-    covariance = (centred * (within * mass**2 / totals)) @ centred.T
-    return (
-        [Fraction(float(v)) if k else None for v, k in zip(weights @ frequencies, known, strict=True)],
-        [[Fraction(float(v)) for v in row] for row in covariance],
-    )
-
-
-def root(x: Fraction) -> Fraction:
-    """The square root of what is not negative, to 50 digits."""
+def keeps(ratio: Fraction, epsilon: float) -> bool:
+    """Whether a ratio is at most e^epsilon."""
     with localcontext() as context:
         context.prec = 60
-        return Fraction((Decimal(x.numerator) / Decimal(x.denominator)).sqrt()) if x > 0 else Fraction(0)
+        return Decimal(ratio.numerator) <= Decimal(epsilon).exp() * ratio.denominator
 
 
-def ratio(
-    values: list[Fraction], covariance: list[list[Fraction]], top: int, z: Fraction, bounds: tuple[int, int]
-) -> tuple[Fraction | None, Fraction | None, tuple[Fraction, Fraction]]:
-    """S / A, its error, and Fieller's interval {m : (S - mA)^2 <= z^2 (V_S - 2mC + m^2 V_A)} in bounds."""
-    whole = (Fraction(bounds[0]), Fraction(bounds[1]))
-    s, a = values[top], values[-1]
-    v_s, v_a, c = covariance[top][top], covariance[-1][-1], covariance[top][-1]
-    if a <= 0:
-        return None, None, whole
-    m = s / a
-    error = root(v_s - 2 * m * c + m * m * v_a) / a
-    square, cross, rest = a * a - z * z * v_a, s * a - z * z * c, s * s - z * z * v_s
-    inside = cross * cross - square * rest
-    if square == 0 or inside <= 0:
-        return m, error, whole
-    ends = sorted((cross + sign * root(inside)) / square for sign in (-1, 1))
-    if square > 0:
-        return m, error, into((ends[0], ends[1]), whole)
-    # Everything but what lies between the ends: one interval only if the range has one side of it.
-    below, above = whole[0] <= ends[0] <= whole[1], whole[0] <= ends[1] <= whole[1]
-    if above and ends[0] < whole[0]:
-        return m, error, (ends[1], whole[1])
-    if below and ends[1] > whole[1]:
-        return m, error, (whole[0], ends[0])
-    return m, error, whole
+def epsilon_upper(ratio: Fraction) -> float:
+    """The smallest double that is not below the logarithm of a ratio."""
+    with localcontext() as context:
+        context.prec = 60
+        logarithm = (Decimal(ratio.numerator) / ratio.denominator).ln()
+        nearest = float(logarithm)
+        return nearest if Decimal(nearest) >= logarithm else math.nextafter(nearest, math.inf)
 
 
-def into(interval: tuple[Fraction, Fraction], bounds: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
-    low, high = max(interval[0], bounds[0]), min(interval[1], bounds[1])
-    return (low, high) if low <= high else interval
+# --- Estimates --------------------------------------------------------------------------------------
+
+NONE, ONE = Decimal(0), Decimal(1)
+RANK = Decimal("1e-22")  # of squares: what is less is zero by the table's structure
+EM_STEPS, EM_TOLERANCE = 100, Decimal("1e-5")
 
 
-def estimate(description: Data, table: Data, counts: list[int], level: float) -> Data:
-    """All fields of an estimate, from the definitions."""
-    z = Fraction(-NormalDist().inv_cdf((1 - level) / 2))
-    n, whole = sum(counts), (Fraction(0), Fraction(1))
-    found = solved(table, counts) if n else None
-    number = table["anchors"] is not None
-    result: Data = {"n": n, "level": level}
-    undefined = set()
-    complete = None if found is None else [value for value in found[0] if value is not None]
-    if found is None or complete is None or len(complete) < len(found[0]):
-        complete = None
-        undefined.add("total" if number else "proportions")
-    if found is None or found[0][-1] is None:
-        undefined |= {"answer_rate", "missing_rate"}
-        rate = rate_error = None
-        rate_interval = whole
-    else:
-        rate, rate_error = found[0][-1], root(found[1][-1][-1])
-        if not table["refusal"]:
-            rate, rate_error = Fraction(1), Fraction(0)
-        rate_interval = into((rate - z * rate_error, rate + z * rate_error), whole)
-    result |= {
+def dot(one: Sequence[Decimal], other: Sequence[Decimal]) -> Decimal:
+    return sum(map(Decimal.__mul__, one, other), NONE)
+
+
+def targets_of(domain: Data) -> list[Row]:
+    """What is estimated, as weights of the rows' shares; the answer rate is the last.
+
+    Of a number: the sum of the answers scaled to [-1, 1], and the same in the answers' units.
+    """
+    held = len(domain["anchors"] if domain["kind"] == "range" else domain["options"])
+    refused = [NONE] * domain["refusal"]
+    answered = [ONE] * held + refused
+    if domain["kind"] == "options":
+        return [[Decimal(i == j) for j in range(held)] + refused for i in range(held)] + [answered]
+    scaled = [2 * Decimal(anchor) / domain["anchors"][-1] - 1 for anchor in domain["anchors"]] + refused
+    centre, half = centre_and_half(domain)
+    return [scaled, [half * s + centre * a for s, a in zip(scaled, answered, strict=True)], answered]
+
+
+def centre_and_half(domain: Data) -> tuple[Decimal, Decimal]:
+    """Of the doubles that the texts are, not of the texts."""
+    lower, upper = Decimal(float(domain["lower"])), Decimal(float(domain["upper"]))
+    return (upper + lower) / 2, (upper - lower) / 2
+
+
+class Equations:
+    """W g = T on the codes of the blocks that have reports, W given that a report is in one of them."""
+
+    def __init__(self, table: Data, counts: list[int]) -> None:
+        ends = list(accumulate(table["blocks"], initial=0))
+        full = [range(a, b) for a, b in pairwise(ends) if sum(counts[a:b])]
+        mass = sum(table["weights"][0][c] for block in full for c in block)
+        self.rows = [[Decimal(row[c]) / mass for block in full for c in block] for row in table["weights"]]
+        self.columns = [list(column) for column in zip(*self.rows, strict=True)]
+        self.counts = [counts[c] for block in full for c in block]
+        starts = list(accumulate((len(block) for block in full), initial=0))
+        self.blocks = [range(a, b) for a, b in pairwise(starts)]
+        self.mass = [sum((self.rows[0][c] for c in block), NONE) for block in self.blocks]
+        self.reports = [sum(self.counts[c] for c in block) for block in self.blocks]
+        self.within = [
+            Decimal(n) / total for n, total in zip(self.counts, self.over(self.reports), strict=True)
+        ]
+        self.frequencies = [f * mass for f, mass in zip(self.within, self.over(self.mass), strict=True)]
+        equal = [ONE / len(self.rows)] * len(self.rows)
+        self.fitted = self.under(equal)
+        # Differences between blocks are always left free, and counting each block for itself uses them up.
+        self.choice = len(self.columns) - len(self.pivots()) >= len(self.blocks)
+        if self.choice:
+            self.fit(equal)
+
+    def over(self, numbers: Sequence[T]) -> list[T]:
+        """Each block's number for each of its codes."""
+        return [number for block, number in zip(self.blocks, numbers, strict=True) for _ in block]
+
+    def under(self, shares: Row) -> Row:
+        """The codes' probabilities under these shares of the rows."""
+        return [dot(shares, column) for column in self.columns]
+
+    def fit(self, shares: Row) -> None:
+        """Expectation maximization from equal shares."""
+        for _ in range(EM_STEPS):
+            relative = [f / p for f, p in zip(self.frequencies, self.fitted, strict=True)]
+            shares = [share * dot(row, relative) for share, row in zip(shares, self.rows, strict=True)]
+            before, self.fitted = self.fitted, self.under(shares)
+            moved = max(abs(p - q) for p, q in zip(self.fitted, before, strict=True))
+            if moved <= EM_TOLERANCE * max(self.fitted):
+                break
+
+    def normal(self) -> list[Row]:
+        """W D^-1 W', D the fitted probabilities."""
+        divided = [[w / p for w, p in zip(row, self.fitted, strict=True)] for row in self.rows]
+        return [[dot(one, other) for other in self.rows] for one in divided]
+
+    def pivots(self) -> list[int]:
+        """Rows that span all others: as many as the rank."""
+        return eliminated(self.normal(), [])[0]
+
+    def solved(self, right: list[Row]) -> list[Row]:
+        """For each right side t some x with (W D^-1 W') x = t on the pivots' rows."""
+        return eliminated(self.normal(), right)[1]
+
+    def weights(self, targets: list[Row]) -> list[Row | None]:
+        """g = D^-1 W' (W D^-1 W')^+ T, of least variance under D; None where W g = T has no solution."""
+        found: list[Row | None] = []
+        for target, x in zip(targets, self.solved(targets), strict=True):
+            g = [p / q for p, q in zip(self.under(x), self.fitted, strict=True)]
+            missed = max(abs(dot(row, g) - t) for row, t in zip(self.rows, target, strict=True))
+            found.append(g if missed <= Decimal("1e-6") * max(ONE, *map(abs, target)) else None)
+        return found
+
+    def shares_for_errors(self) -> Row:
+        """The shares of the codes within their blocks that variances are taken under."""
+        if self.choice:
+            # The frequencies' projection onto the rows' span in the norm of D^-1: one step of Fisher scoring.
+            relative = [f / p for f, p in zip(self.frequencies, self.fitted, strict=True)]
+            projected = self.under(self.solved([[dot(row, relative) for row in self.rows]])[0])
+            scored = [max(p, q / 2) for p, q in zip(projected, self.fitted, strict=True)]
+            sums = [sum((scored[c] for c in block), NONE) for block in self.blocks]
+            return [p / total for p, total in zip(scored, self.over(sums), strict=True)]
+        if 0 not in self.counts:
+            return self.within
+        # A code that nobody sent is not free of noise: the nearest share that can be.
+        return [
+            max(min(column) / mass, min(f, max(column) / mass))
+            for f, column, mass in zip(self.within, self.columns, self.over(self.mass), strict=True)
+        ]
+
+    def covariance(self, weights: list[Row | None]) -> list[Row]:
+        """The sum over blocks of mass^2 / reports times the covariance within the block."""
+        shares = self.shares_for_errors()
+        centred = []
+        for g in weights:
+            held = g or [NONE] * len(shares)
+            means = [dot([held[c] for c in block], [shares[c] for c in block]) for block in self.blocks]
+            centred.append([x - mean for x, mean in zip(held, self.over(means), strict=True)])
+        scales = [mass**2 / n for mass, n in zip(self.mass, self.reports, strict=True)]
+        spread = [share * scale for share, scale in zip(shares, self.over(scales), strict=True)]
+        return [[dot([x * s for x, s in zip(g, spread, strict=True)], h) for h in centred] for g in centred]
+
+
+def eliminated(matrix: list[Row], right: list[Row]) -> tuple[list[int], list[Row]]:
+    """Gauss and Jordan on a symmetric matrix without negative eigenvalues: its pivots, a solution a side."""
+    size = len(matrix)
+    wide = [[*row, *(side[i] for side in right)] for i, row in enumerate(matrix)]
+    largest = max(matrix[i][i] for i in range(size))
+    left, pivots = set(range(size)), []
+    while left:
+        pivot = max(sorted(left), key=lambda i: wide[i][i])
+        if wide[pivot][pivot] <= RANK * largest:
+            break
+        left.remove(pivot)
+        pivots.append(pivot)
+        wide[pivot] = [x / wide[pivot][pivot] for x in wide[pivot]]
+        for i in range(size):
+            if i != pivot and wide[i][pivot]:
+                factor = wide[i][pivot]
+                wide[i] = [x - factor * y for x, y in zip(wide[i], wide[pivot], strict=True)]
+    solutions = [[wide[i][size + k] if i in pivots else NONE for i in range(size)] for k in range(len(right))]
+    return pivots, solutions
+
+
+def estimate(mechanism: Data, counts: list[int]) -> tuple[Data, bool]:
+    """All values and errors of an estimate as doubles, and whether W g = T left a choice."""
+    with localcontext() as context:
+        context.prec = 60
+        return _estimate(mechanism, counts)
+
+
+def _estimate(mechanism: Data, counts: list[int]) -> tuple[Data, bool]:
+    domain, n = mechanism["domain"], sum(counts)
+    targets = targets_of(domain)
+    values: list[Decimal | None] = [None] * len(targets)
+    covariance: list[Row] = []
+    choice = False
+    if n:
+        equations = Equations(mechanism["table"], counts)
+        weights = equations.weights(targets)
+        values = [None if g is None else dot(g, equations.frequencies) for g in weights]
+        covariance, choice = equations.covariance(weights), equations.choice
+
+    def linear(i: int) -> tuple[Decimal | None, Decimal | None]:
+        return values[i], None if values[i] is None else covariance[i][i].sqrt()
+
+    def ratio(i: int) -> tuple[Decimal | None, Decimal | None]:
+        s, a = values[i], values[-1]
+        if s is None or a is None or a <= 0:
+            return None, None
+        m = s / a
+        v = covariance[i][i] - 2 * m * covariance[i][-1] + m * m * covariance[-1][-1]
+        return m, max(v, NONE).sqrt() / a
+
+    rate, rate_error = linear(-1)
+    if rate is not None and not domain["refusal"]:
+        rate, rate_error = ONE, NONE  # by the table, not by the data
+    result: Data = {
+        "n": n,
         "answer_rate": rate,
         "answer_rate_error": rate_error,
-        "answer_rate_interval": rate_interval,
         "missing_rate": None if rate is None else 1 - rate,
         "missing_rate_error": rate_error,
-        "missing_rate_interval": (1 - rate_interval[1], 1 - rate_interval[0]),
     }
-    if number:
-        lower, upper = Fraction(description["lower"]), Fraction(description["upper"])
-        centre, half = (upper + lower) / 2, (upper - lower) / 2
-        m = error = total = total_error = total_interval = None
-        interval = (Fraction(-1), Fraction(1))
-        if found is not None and complete is not None:
-            values, covariance = complete, found[1]
-            m, error, interval = ratio(values, covariance, 0, z, (-1, 1))
-            total = n * (half * values[0] + centre * values[1])
-            v = half**2 * covariance[0][0] + 2 * half * centre * covariance[0][1]
-            total_error = n * root(v + centre**2 * covariance[1][1])
-            total_interval = (total - z * total_error, total + z * total_error)
-        if m is None:
-            undefined.add("mean")
+    if domain["kind"] == "options":
+        ratios = [ratio(i) for i in range(len(targets) - 1)]
+        result |= {"proportions": [m for m, _ in ratios], "proportions_error": [e for _, e in ratios]}
+    else:
+        centre, half = centre_and_half(domain)
+        (m, error), (total, total_error) = ratio(0), linear(1)
         result |= {
             "mean": None if m is None else centre + half * m,
             "mean_error": None if error is None else half * error,
-            "mean_interval": tuple(centre + half * end for end in interval),
-            "total": total,
-            "total_error": total_error,
-            "total_interval": total_interval,
+            "total": None if total is None else n * total,
+            "total_error": None if total_error is None else n * total_error,
         }
-    else:
-        options = range(len(description["options"]))
-        ratios = [
-            (None, None, whole)
-            if found is None or complete is None
-            else ratio(complete, found[1], i, z, (0, 1))
-            for i in options
-        ]
-        if ratios[0][0] is None:
-            undefined.add("proportions")
-        result |= {
-            "proportions": [r[0] for r in ratios],
-            "proportions_error": [r[1] for r in ratios],
-            "proportions_interval": [r[2] for r in ratios],
-        }
-    digits = 7 if leaves_a_choice(table) else DIGITS
-    return {name: _plain(value, digits) for name, value in result.items()} | {"undefined": sorted(undefined)}
+    undefined = [
+        name
+        for name in ("answer_rate", "missing_rate", "mean", "total", "proportions")
+        if name in result and None in (result[name] if isinstance(result[name], list) else [result[name]])
+    ]
+    return {name: _plain(value) for name, value in result.items()} | {"undefined": sorted(undefined)}, choice
 
 
-def _plain(value: Any, digits: int) -> Any:
-    if isinstance(value, Fraction):
-        return float(f"{float(value):.{digits}g}")
-    if isinstance(value, (tuple, list)):
-        return [_plain(part, digits) for part in value]
-    return value
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return float(f"{float(value):.12g}") if isinstance(value, Decimal) else value

@@ -4,70 +4,106 @@
 >>> m = bisample.BiSample(epsilon=1.0, lower=17, upper=90)
 >>> reports = m.privatize([23, 57, None], rng=7)  # on each respondent's device, and without a seed
 >>> m.tally(reports)  # all that the collector has to keep
-array([1, 0, 1, 1])
+<Tally: 3 reports, 4 codes, mechanism ...>
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .errors import (
-    AnswerError,
-    BisampleError,
-    FileError,
-    MissingExtraError,
-    ParameterError,
-    ReportError,
-)
-from .mechanism import ChoiceMechanism, Mechanism, NumberMechanism, Variance
-from .mechanisms import (
-    BiSample,
-    DitheredResponse,
-    Harmony,
-    KRandomizedResponse,
-    PrivKV,
-    RandomizedResponse,
-    ThreeState,
-    from_description,
-    mix,
-)
-from .table import Table
-
 if TYPE_CHECKING:
-    from .estimate import ChoiceEstimate, Estimate
+    from .analysis.results import ChoiceEstimate, Estimate, NumberEstimate
+    from .analysis.tally import Tally
+    from .analysis.variance import Variance
+    from .catalogue import (
+        BiSample,
+        DitheredResponse,
+        Harmony,
+        KRandomizedResponse,
+        PrivKV,
+        RandomizedResponse,
+        ThreeState,
+    )
+    from .errors import (
+        AnswerError,
+        BisampleError,
+        FileError,
+        FormatError,
+        MissingExtraError,
+        ParameterError,
+        ReportError,
+    )
+    from .protocol.domain import Options, Range
+    from .protocol.mechanism import Mechanism
+    from .protocol.table import Table
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+# Where each public name lives: loaded when it is first asked for, so that a device never loads what
+# estimates, who estimates never loads what draws, and neither loads the catalogue unless it builds.
+_HOMES = {
+    "bisample.analysis.results": ("ChoiceEstimate", "Estimate", "NumberEstimate"),
+    "bisample.analysis.tally": ("Tally",),
+    "bisample.analysis.variance": ("Variance",),
+    "bisample.catalogue": (
+        "BiSample",
+        "DitheredResponse",
+        "Harmony",
+        "KRandomizedResponse",
+        "PrivKV",
+        "RandomizedResponse",
+        "ThreeState",
+    ),
+    "bisample.errors": (
+        "AnswerError",
+        "BisampleError",
+        "FileError",
+        "FormatError",
+        "MissingExtraError",
+        "ParameterError",
+        "ReportError",
+    ),
+    "bisample.protocol.domain": ("Options", "Range"),
+    "bisample.protocol.mechanism": ("Mechanism",),
+    "bisample.protocol.table": ("Table",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AnswerError",
     "BiSample",
     "BisampleError",
     "ChoiceEstimate",
-    "ChoiceMechanism",
     "DitheredResponse",
     "Estimate",
     "FileError",
+    "FormatError",
     "Harmony",
     "KRandomizedResponse",
     "Mechanism",
     "MissingExtraError",
-    "NumberMechanism",
+    "NumberEstimate",
+    "Options",
     "ParameterError",
     "PrivKV",
     "RandomizedResponse",
+    "Range",
     "ReportError",
     "Table",
+    "Tally",
     "ThreeState",
     "Variance",
-    "from_description",
-    "mix",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    # Only who estimates pays for importing it: `import bisample` takes little more than NumPy does.
-    if name in {"ChoiceEstimate", "Estimate"}:
-        from . import estimate
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'bisample' has no attribute {name!r}")
+    found = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = found
+    return found
 
-        return getattr(estimate, name)
-    raise AttributeError(f"module 'bisample' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

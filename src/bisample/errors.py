@@ -4,6 +4,7 @@
 
     BisampleError
     ├── ParameterError   a parameter is out of its range          (also a ValueError)
+    ├── FormatError      JSON that is not what it should be       (also a ValueError)
     ├── AnswerError      an answer cannot be privatized           (also a ValueError)
     ├── ReportError      a report or a tally is not of the table  (also a ValueError)
     ├── FileError        a file cannot be read or written         (also an OSError)
@@ -19,6 +20,7 @@ __all__ = [
     "AnswerError",
     "BisampleError",
     "FileError",
+    "FormatError",
     "MissingExtraError",
     "ParameterError",
     "ReportError",
@@ -33,8 +35,26 @@ class ParameterError(BisampleError, ValueError):
     """A parameter is not of its type or out of its range."""
 
 
+class FormatError(BisampleError, ValueError):
+    """A text is not the JSON, or not the version of it, that it should be."""
+
+
 class AnswerError(BisampleError, ValueError):
-    """An answer cannot be privatized as it is. The message never says what the answer was."""
+    """An answer cannot be privatized as it is. The message never says what the answer was.
+
+    `index` is its place among the answers, from 0; None where the answers as a whole are at fault.
+
+    >>> str(AnswerError("lies outside [0, 100]", index=3))
+    'the answer at index 3 lies outside [0, 100]'
+    """
+
+    def __init__(self, problem: str, index: int | None = None) -> None:
+        self.problem = problem
+        self.index = index
+        super().__init__(problem if index is None else f"the answer at index {index} {problem}")
+
+    def __reduce__(self) -> tuple[type[AnswerError], tuple[str, int | None]]:
+        return type(self), (self.problem, self.index)
 
 
 class ReportError(BisampleError, ValueError):

@@ -8,12 +8,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from manyanchors import FiveAnchors
 
-from bisample import BiSample
+from bisample.catalogue import CATALOGUE, BiSample, DitheredResponse, Entry, Harmony, KRandomizedResponse
 from bisample.errors import AnswerError, BisampleError, FileError, ParameterError
 from bisample.paper.agreement import AgreementTask, can_be_checked, draw_errors
-from bisample.paper.contestants import Contestant, TableCollector, all_contestants
+from bisample.paper.contestants import Contestant, TableCollector, Unwilling, all_contestants
 from bisample.paper.data import DATASETS, adult_ages, from_file, load_column
 from bisample.paper.experiments import Experiment, Point, experiments
 from bisample.paper.figures import style
@@ -21,6 +20,8 @@ from bisample.paper.measures import measure
 from bisample.paper.runs import Errors, Task, simulate
 from bisample.paper.schedule import Store, Workers, run_experiments
 from bisample.paper.theory import expected, moments
+from bisample.protocol.domain import Range
+from bisample.protocol.mechanism import Mechanism
 
 EXP, GAUSS, UNIFORM, ADULT = DATASETS
 BY_NAME = {c.name: c for c in all_contestants()}
@@ -147,11 +148,18 @@ def test_a_store_that_is_something_else_says_so(tmp_path):
         Store(tmp_path / "file" / "runs.jsonl")
 
 
-def test_a_new_mechanism_is_one_line(tmp_path):
-    class Toy(BiSample):
-        pass  # no name of its own, so it is not registered
-
-    toy = Contestant("toy", "Toy", lambda epsilon: TableCollector(Toy(epsilon)), origin="added")
+def test_a_new_mechanism_is_one_line_of_the_catalogue(tmp_path, monkeypatch):
+    new = {
+        "toy": Entry("toy", BiSample, "range", True, "BiSample once more"),
+        "needs-more": Entry(
+            "needs-more", lambda epsilon, centre: BiSample(epsilon - centre), "range", True, ""
+        ),
+        "no-refusal": Entry("no-refusal", Harmony, "range", False, ""),
+    }
+    monkeypatch.setattr("bisample.paper.contestants.CATALOGUE", {**CATALOGUE, **new})
+    everyone = all_contestants()
+    assert {c.name for c in everyone} - set(BY_NAME) == {"toy"}
+    toy = next(c for c in everyone if c.name == "toy")
     experiment = replace(small(), contestants=(*small().contestants, toy))
     errors = run(tmp_path, experiment)
     rows = measure([experiment], errors, 1).rows
@@ -227,16 +235,34 @@ def test_the_other_formulas(name):
     assert theory.ae == pytest.approx(np.abs(errors.mean).mean(), rel=3.9 * np.sqrt(0.571 / 800))
 
 
+ANCHORS = {"even": (0, 1, 2, 3, 4), "uneven": (0, 1, 2, 5, 12)}
+
+
 @pytest.mark.slow
-def test_a_mechanism_with_many_anchors_has_formulas_as_well():
-    five = Contestant(
-        "five", "Five anchors", lambda epsilon: TableCollector(FiveAnchors(epsilon)), origin="added"
-    )
-    assert can_be_checked(five)
+@pytest.mark.parametrize("anchors", ANCHORS.values(), ids=ANCHORS)
+def test_a_mechanism_with_many_anchors_has_formulas_as_well(anchors):
+    # alpha = 1e-4 for each comparison, 3.9 standard errors: 6 % of a squared error.
+    def five(epsilon):
+        table = DitheredResponse(epsilon, levels=5, steps=1).table  # 6-ary randomized response
+        return TableCollector(Mechanism(table, Range(-1, 1, anchors)))
+
+    contestant = Contestant("five", "Five anchors", five, origin="added")
+    assert can_be_checked(contestant)
     point = Point(EXP, n=EXP.size, epsilon=2.0, missing_rate=0.3)
-    errors = draw_errors(AgreementTask(point, five, seed=1, repeats=8000))
+    errors = draw_errors(AgreementTask(point, contestant, seed=1, repeats=8000))
     data = moments(EXP.values(1))
     for quantity, drawn in (("mean", errors.mean), ("missing_rate", errors.missing_rate)):
-        theory = expected(five, point, data, quantity)
+        theory = expected(contestant, point, data, quantity)
         assert theory.mse == pytest.approx((drawn**2).mean(), rel=3.9 * np.sqrt(2 / 8000))
         assert theory.ae == pytest.approx(np.abs(drawn).mean(), rel=3.9 * np.sqrt(0.571 / 8000))
+
+
+def test_uniform_fakes_are_uniform_between_uneven_anchors_too():
+    # Fakes have mean 0, so that the error's is -0.4 of the truth. alpha = 1e-4; fakes that take every anchor
+    # equally often would have mean -2/9, some hundred standard errors away.
+    table = KRandomizedResponse(1.0, ["a", "b"]).table
+    collector = TableCollector(Mechanism(table, Range(-1, 1, (0, 1, 6), refusal=False)))
+    faker = Contestant("faker", "Faker", lambda _: collector, Unwilling.RND)
+    point = Point(EXP, n=EXP.size, epsilon=1.0, missing_rate=0.4)
+    errors = draw_errors(AgreementTask(point, faker, seed=1, repeats=200)).mean
+    assert abs(errors.mean() + 0.4 * EXP.values(1).mean()) < 3.9 * errors.std() / np.sqrt(200)

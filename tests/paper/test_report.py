@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
+import inspect
 import json
 import subprocess
 import sys
@@ -14,17 +14,11 @@ import pytest
 
 from bisample.errors import FileError, MissingExtraError, ParameterError
 from bisample.paper.claims import judge
-from bisample.paper.command import add_arguments, main, run
+from bisample.paper.command import run
 from bisample.paper.measures import Measure, Measures
 from bisample.paper.report import BEGIN, END
 
 EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text("utf-8"))
-
-
-def options(*arguments):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(list(arguments))
 
 
 def read(path):
@@ -38,7 +32,7 @@ def quick(tmp_path_factory):
     out = tmp_path_factory.mktemp("quick")
     readme = out / "README.md"
     readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    assert run(options("--quick", "--jobs", "2", "--out", str(out), "--readme", str(readme))) == 0
+    run(quick=True, jobs=2, out=out, readme=readme)
     return out
 
 
@@ -75,8 +69,17 @@ def test_readme_gets_the_claims_between_its_markers(quick):
     assert text.startswith(f"before\n{BEGIN}\n![")
     assert text.endswith(f"{END}\nafter\n")
     assert "\nold\n" not in text
-    assert text.count("| figure") >= 10
     assert (quick / "docs" / "figure-4.png").exists()
+    claims = read(quick / "claims.csv")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len(claims) == 10
+    for (sentence, where, verdict, finding), claim in zip(rows, claims, strict=True):
+        assert (sentence, where, verdict) == (claim["sentence"], claim["where"], f"**{claim['verdict']}**")
+        assert finding == claim["finding"]
+        assert finding.count(". ") == 0  # one sentence
+        assert finding.endswith(".")
+        assert len(finding) < 200
+        assert claim["numbers"] not in text
 
 
 @pytest.mark.slow
@@ -87,56 +90,71 @@ def test_theory_holds_at_every_point_of_the_quick_run(quick):
             assert float(row["simulated_ae"]) == pytest.approx(float(row["theory_ae"]), rel=0.225), row
 
 
-def test_options_that_make_no_sense(tmp_path):
-    out = ("--out", str(tmp_path / "out"))
-    for wrong in (
-        ["--repeats", "1"],
-        ["--seed", "-1"],
-        ["--jobs", "0"],
-        ["--data", "x.csv"],
-        ["--column", "x"],
-    ):
-        with pytest.raises(ParameterError, match=wrong[0]):
-            run(options(*wrong, *out))
-    with pytest.raises(ParameterError, match="--figure"):
-        run(options("--figure", "4", "--readme", "README.md", *out))
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"repeats": 1}, "repeats must be an integer from 2"),
+        ({"repeats": 2.5}, "repeats must be an integer from 2"),
+        ({"seed": -1}, "seed must be an integer from 0"),
+        ({"jobs": 0}, "jobs must be an integer from 1"),
+        ({"figures": (4, 7)}, "figures must be some of 3, 4, 5, 6, not 4, 7"),
+        ({"figures": ()}, "figures must be some of"),
+        ({"data": Path("x.csv")}, "data and column"),
+        ({"column": "x"}, "data and column"),
+        ({"figures": (4,), "readme": Path("README.md")}, "readme needs all figures"),
+    ],
+    ids=str,
+)
+def test_options_that_make_no_sense(tmp_path, wrong, named):
+    with pytest.raises(ParameterError, match=named):
+        run(**wrong, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="--out"):
-        run(options("--figure", "3", "--out", str(tmp_path / "file")))
+        run(figures=(3,), out=tmp_path / "file")
 
 
-def test_errors_are_one_line(tmp_path, capsys):
-    assert main(["--repeats", "0", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "bisample paper: --repeats must be an integer from 2, not 0\n"
+def test_the_parameters_are_what_the_command_line_passes():
+    parameters = inspect.signature(run).parameters.values()
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters)
+    assert {p.name: p.default for p in parameters} == {
+        "figures": (3, 4, 5, 6), "repeats": None, "quick": False, "seed": 1, "jobs": None,
+        "out": Path("bisample-paper"), "data": None, "column": None, "readme": None,
+    }  # fmt: skip
 
 
 def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"bisample\[paper\]"):
-        run(options("--figure", "3", "--out", str(tmp_path)))
+        run(figures=(3,), out=tmp_path)
 
 
 def test_one_figure_alone(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     own = tmp_path / "own.csv"
     own.write_text("height\n" + "\n".join(str(150 + i % 50) for i in range(3000)) + "\n")
-    assert run(options("--figure", "3", "--jobs", "1", "--out", str(tmp_path / "out"), "--data", str(own), "--column", "height")) == 0  # fmt: skip # noqa: E501
-    assert "report.html" in capsys.readouterr().out
+    run(figures=(3,), jobs=1, out=tmp_path / "out", data=own, column="height")
+    printed = capsys.readouterr()
+    assert "report.html" in printed.out
+    assert not printed.err  # no bar where nobody looks
     assert [row["instances"] for row in read(tmp_path / "out" / "table-2.csv")][-2:] == ["32561", "3000"]
     assert {claim["verdict"] for claim in read(tmp_path / "out" / "claims.csv")} == {"not run"}
 
 
-def test_the_core_never_imports_the_paper():
+def test_nothing_below_loads_the_paper():
     code = (
-        "import sys, bisample, bisample.plan, bisample.preference, bisample.privkvm, bisample.piecewise;"
-        "assert not any('paper' in name or 'matplotlib' in name for name in sys.modules)"
+        "import sys, bisample.catalogue, bisample.files;"
+        "from bisample.simulation import piecewise, preferences, privkvm;"
+        "assert not any('bisample.paper' in name or 'matplotlib' in name for name in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_ages_need_no_matplotlib():
-    code = "import sys, bisample.paper.data; assert 'matplotlib' not in sys.modules"
+def test_the_ages_need_no_matplotlib_and_no_bar():
+    code = "import sys, bisample.paper.data; assert not {'matplotlib', 'tqdm', 'click'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -164,10 +182,16 @@ def test_verdicts_follow_the_numbers():
             for name, error in (("bisample", 0.1), ("privkvm", 0.1 * r))
         ]
 
-    assert verdict(both((2, 3)), "better than PrivKVM").verdict == "holds"
-    assert verdict(both((0.5, 0.6)), "better than PrivKVM").verdict == "does not hold"
+    holds = verdict(both((2, 3)), "better than PrivKVM")
+    assert (holds.verdict, holds.finding) == ("holds", "At all 2 points its error is the smaller one.")
+    fails = verdict(both((0.5, 0.6)), "better than PrivKVM")
+    assert fails.verdict == "does not hold"
+    assert fails.finding.startswith(
+        "At none of 2 points its error is the smaller one; PrivKVM's mean is shrunk"
+    )
     partly = verdict(both((2, 0.5)), "better than PrivKVM")
     assert partly.verdict == "holds in part"
+    assert partly.finding.startswith("At 1 of 2 points its error is the smaller one; ")
     assert "1 of 2 points" in partly.numbers
     assert "EXP, epsilon 10: 0.5" in partly.numbers
 

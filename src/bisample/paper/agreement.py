@@ -19,11 +19,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from bisample.estimate import number_targets
-from bisample.mechanism import NumberMechanism
-from bisample.piecewise import Piecewise
-from bisample.solve import Counts, Floats
-from bisample.table import Table
+from bisample.analysis.solve import Floats, Ints
+from bisample.protocol.domain import Range
+from bisample.protocol.table import Table
+from bisample.simulation.piecewise import Piecewise
 
 from .contestants import Contestant, RealCollector, TableCollector, Unwilling
 from .data import DataSet, stream
@@ -31,7 +30,7 @@ from .experiments import Point, Quantity
 from .runs import Errors
 from .theory import Expected, answer_rate, expected, moments
 
-__all__ = ["Agreement", "AgreementTask", "can_be_checked", "check", "draw_errors", "linear_estimates"]
+__all__ = ["Agreement", "AgreementTask", "can_be_checked", "check", "draw_errors"]
 
 STRATA = 64
 _REPETITIONS_AT_ONCE = 500
@@ -88,7 +87,7 @@ def can_be_checked(contestant: Contestant) -> bool:
 
 def _is_linear(table: Table) -> bool:
     """Whether the weights of the estimator do not depend on the tally: no more codes than rows need."""
-    return len(table.codes) - len(table.blocks) + 1 <= len(table.rows)
+    return table.width - len(table.blocks) + 1 <= table.height
 
 
 def check(task: AgreementTask) -> list[Agreement]:
@@ -135,7 +134,7 @@ def draw_errors(task: AgreementTask) -> Errors:
         unwilling = rng.binomial(sizes, 1 - answer_rate(point), (count, len(sizes)))
         said = _Said(centres, sizes - unwilling, unwilling.sum(axis=1), task.contestant.unwilling)
         if isinstance(collector, TableCollector):
-            mean, rate = _from_table(collector.mechanism, said, rng)
+            mean, rate = _from_table(collector, said, rng)
         else:
             assert isinstance(collector, RealCollector)
             mean, rate = _piecewise_sums(point.epsilon, said, rng) / point.n, np.full(count, np.nan)
@@ -150,16 +149,16 @@ class _Said:
     """What people say in some repetitions: counts of the true answers by stratum, and of the others."""
 
     values: Floats  # of the strata
-    answers: Counts  # repetitions x strata
-    unwilling: Counts  # repetitions
+    answers: Ints  # repetitions x strata
+    unwilling: Ints  # repetitions
     way: Unwilling
 
 
-def _from_table(mechanism: NumberMechanism, said: _Said, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _from_table(collector: TableCollector, said: _Said, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Mean and missing rate of each repetition, from tallies drawn as counts."""
-    table = mechanism.table
-    assert table.anchors is not None
-    anchors = np.array(table.anchors)
+    table, domain = collector.mechanism.table, collector.mechanism.domain
+    assert isinstance(domain, Range)
+    anchors = domain.scaled
     rows = table.matrix[: len(anchors)]
     # A value between two anchors sends the mix of their rows.
     codes = np.array([np.interp(said.values, anchors, column) for column in rows.T]).T
@@ -168,33 +167,12 @@ def _from_table(mechanism: NumberMechanism, said: _Said, rng: np.random.Generato
         fakes = table.matrix[-1]
     elif said.way is Unwilling.TOP:
         fakes = rows[-1]
-    else:  # a uniform value is rounded to the outer anchors half as often as to the others
-        share = np.ones(len(anchors))
-        share[[0, -1]] = 0.5
+    else:  # a uniform value is rounded to an anchor as often as the gaps beside it are wide
+        gaps = np.diff(anchors)
+        share = np.append(gaps, 0) + np.append(0, gaps)
         fakes = share / share.sum() @ rows
     tallies += rng.multinomial(said.unwilling, fakes / fakes.sum())
-    return linear_estimates(table, tallies)
-
-
-def linear_estimates(table: Table, tallies: Counts) -> tuple[Floats, Floats]:
-    """Mean and missing rate of many tallies at once, for tables whose estimator has fixed weights.
-
-    >>> from bisample import BiSample
-    >>> mean, rate = linear_estimates(BiSample(epsilon=1).table, np.array([[300, 200, 260, 240]]))
-    >>> e = BiSample(epsilon=1).estimate([300, 200, 260, 240])
-    >>> bool(abs(mean[0] - e.mean) < 1e-9), bool(abs(rate[0] - e.missing_rate) < 1e-9)
-    (True, True)
-    """
-    # W g = T; each block of a public coin is counted for itself, as in `solve`.
-    weights = np.linalg.pinv(table.matrix) @ number_targets(table).T
-    starts = np.cumsum((0, *table.blocks))[:-1]
-    of_block = np.repeat(np.arange(len(starts)), table.blocks)
-    mass = np.add.reduceat(table.matrix[0], starts)[of_block]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        frequencies = tallies / np.add.reduceat(tallies, starts, axis=1)[:, of_block] * mass
-        sums, answered = (frequencies @ weights).T
-        means: Floats = np.where(answered > 0, sums / answered, np.nan)
-    return means, 1 - answered
+    return collector.estimates(tallies)
 
 
 def _piecewise_sums(epsilon: float, said: _Said, rng: np.random.Generator) -> Floats:
@@ -225,7 +203,7 @@ def _piecewise_sums(epsilon: float, said: _Said, rng: np.random.Generator) -> Fl
 
 # The tasks of one point come one after the other.
 @lru_cache(maxsize=4)
-def _strata(data: DataSet, seed: int, n: int) -> tuple[Counts, Floats, float]:
+def _strata(data: DataSet, seed: int, n: int) -> tuple[Ints, Floats, float]:
     """How many people each stratum has, the mean of their values, and the mean of all."""
     values = data.values(seed, n)
     stratum = np.minimum(((values + 1) / 2 * STRATA).astype(np.intp), STRATA - 1)

@@ -27,12 +27,13 @@ _MANY_FAKES = 3.0
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, where it is tested, how, the verdict and the numbers behind it."""
+    """A sentence, where it is tested, the verdict, what was found, and the test with its numbers."""
 
     sentence: str
     where: str
-    test: str
     verdict: str
+    finding: str
+    test: str
     numbers: str
 
 
@@ -62,9 +63,25 @@ def _verdict(checks: Sequence[_Check]) -> str:
 
 
 def _claim(
-    sentence: str, where: str, test: str, checks: Sequence[_Check], numbers: Callable[[], str]
+    sentence: str,
+    where: str,
+    test: str,
+    checks: Sequence[_Check],
+    finding: str,
+    numbers: Callable[[], str],
+    reason: str = "",
 ) -> Claim:
-    return Claim(sentence, where, test, _verdict(checks), numbers() if checks else "")
+    """`finding` has a {} for how many of the places; `reason` is why not all of them."""
+    verdict = _verdict(checks)
+    if verdict == NOT_RUN:
+        return Claim(sentence, where, verdict, "", test, "")
+    end = f"; {reason}." if reason and verdict != HOLDS else "."
+    return Claim(sentence, where, verdict, finding.format(_share(checks)) + end, test, numbers())
+
+
+def _share(checks: Sequence[_Check]) -> str:
+    good = sum(check.holds for check in checks)
+    return f"all {len(checks)}" if good == len(checks) else f"{good or 'none'} of {len(checks)}"
 
 
 def _range(checks: Sequence[_Check]) -> str:
@@ -130,16 +147,12 @@ def _alike(measures: Measures) -> Claim:
         "figure 4",
         "AE of PM between 0.8 and 1.25 times Harmony's, at every epsilon, both kinds of fakes",
         checks,
+        "At {} points their errors differ by at most a quarter",
         lambda: (
             f"{_count(checks)} points. PM / Harmony: {_range(checks)}. From epsilon = 3 on, where the fakes'"
             f" bias rules (all but RND on UNIFORM): {_range(late)}."
-            + (
-                " They differ where noise rules: PM's reports vary more than Harmony's at small epsilon, and"
-                " far less at large epsilon."
-                if _verdict(checks) != HOLDS
-                else ""
-            )
         ),
+        "where noise rules, PM's reports vary more than Harmony's at small epsilon, and far less at large",
     )
 
 
@@ -168,6 +181,7 @@ def _fakes_hurt(measures: Measures) -> Claim:
         "figure 4",
         "more than half of the squared error is bias, at every epsilon from 3 (all but RND on UNIFORM)",
         checks,
+        "At {} points more than half of the squared error is the fakes' bias",
         lambda: (
             f"{_count(checks)} points; the bias's share is {_range(checks)}."
             f" For epsilon 4 to 8 their AE is {_range(worse)} times that of BiSample-MD." + _where_not(checks)
@@ -190,6 +204,7 @@ def _harmless(measures: Measures) -> Claim:
         "figure 4c",
         "less than half of the squared error is bias, at every epsilon",
         checks,
+        "At {} points less than half of the squared error is bias",
         lambda: (
             f"{_count(checks)} points; the bias's share is {_range(checks)}. AE at epsilon = 10: "
             + ", ".join(f"{row.contestant} {row.ae:.2g}" for row in rows if row.epsilon == 10)
@@ -215,6 +230,7 @@ def _grows_again(measures: Measures) -> Claim:
         "figure 4",
         "AE at epsilon = 10 is more than 1.5 times the smallest along the line",
         checks,
+        "On {} lines the error at epsilon = 10 is more than 1.5 times the smallest",
         lambda: (
             f"{_count(checks)} lines; AE(10) / smallest AE: {_range(checks)}."
             " BiSample-MD is best at epsilon = "
@@ -222,6 +238,7 @@ def _grows_again(measures: Measures) -> Claim:
             + " on the data sets in order."
             + _where_not(checks)
         ),
+        "fakes that have the data's own mean, as RND's on UNIFORM, do no harm",
     )
 
 
@@ -241,13 +258,13 @@ def _beats(measures: Measures, experiment: str, where: str, metric: Metric, reas
         where,
         f"{metric.upper()} of PrivKVM above BiSample-MD's, at every point",
         checks,
+        "At {} points its error is the smaller one",
         lambda: (
             f"{_count(checks)} points; the 95 % bands overlap at {sum(unclear)}, and PrivKVM is better beyond"
             f" them at {clearly_worse}."
-            f" PrivKVM / BiSample-MD: {_range(checks)}."
-            + _where_not(checks)
-            + (reason if _verdict(checks) != HOLDS else "")
+            f" PrivKVM / BiSample-MD: {_range(checks)}." + _where_not(checks)
         ),
+        reason,
     )
 
 
@@ -259,16 +276,16 @@ def _overlap(a: Measure, b: Measure, metric: Metric) -> bool:
 
 def _beats_in_figure_4(measures: Measures) -> Claim:
     reason = (
-        " PrivKVM's mean is shrunk towards 0, which is where UNIFORM's lies, and clipped to [-1, 1], which"
-        " helps where hardly anybody answers."
+        "PrivKVM's mean is shrunk towards 0, which is where UNIFORM's lies, and clipped to [-1, 1], which"
+        " helps where hardly anybody answers"
     )
     return _beats(measures, "figure-4", "figure 4", "ae", reason)
 
 
 def _beats_in_figure_5(measures: Measures) -> Claim:
     reason = (
-        " There the estimated answer rate is close to 0 and BiSample-MD's raw ratio has no bound, while"
-        " PrivKVM's mean is shrunk towards 0 and clipped to [-1, 1]."
+        "where the estimated answer rate is close to 0, BiSample-MD's raw ratio has no bound, and PrivKVM's"
+        " mean is shrunk towards 0 and clipped to [-1, 1]"
     )
     return _beats(measures, "figure-5", "figure 5", "mse", reason)
 
@@ -288,6 +305,7 @@ def _rate_below_mean(measures: Measures) -> Claim:
         "figure 5",
         "MSE of the rate below that of the mean, BiSample-MD and PrivKVM, at every point",
         checks,
+        "At {} points the rate's squared error is smaller than the mean's",
         lambda: f"{_count(checks)} points. Rate / mean: {_range(checks)}." + _where_not(checks),
     )
 
@@ -321,6 +339,7 @@ def _falls(measures: Measures) -> Claim:
         "figure 6",
         "slope of log MSE against log n below -0.75 (1/n is -1)",
         checks,
+        "On {} lines the squared error falls nearly as 1/n, or faster",
         lambda: (
             "Slopes: " + "; ".join(f"{c.place} {c.number:.2f}" for c in checks) + "." + _where_not(checks)
         ),
@@ -340,6 +359,7 @@ def _flat(measures: Measures) -> Claim:
         "figure 6a",
         "slope of log MSE against log n above -0.25",
         checks,
+        "On {} lines more people hardly change the squared error: it is the fakes' bias",
         lambda: (
             "Slopes: "
             + "; ".join(f"{c.place} {c.number:.2f}, AE {last[c.place]:.3f} at the largest n" for c in checks)
@@ -361,6 +381,7 @@ def _same_rate(measures: Measures) -> Claim:
         "figure 6b",
         "the 95 % bands of their MSE overlap at every n",
         checks,
+        "At {} sizes the 95 % bands of their errors overlap",
         lambda: (
             f"{_count(checks)} sizes; PrivKVM / BiSample-MD: {_range(checks)}, geometric mean"
             f" {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}." + _where_not(checks)

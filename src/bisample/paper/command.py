@@ -1,16 +1,15 @@
-"""`bisample paper`: all experiments, or some, into a folder."""
+"""All experiments, or some, into a folder: what `bisample paper` does once its options are read."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bisample.errors import BisampleError, FileError, MissingExtraError, ParameterError
+from bisample.errors import FileError, MissingExtraError, ParameterError
+from bisample.protocol.exact import whole
 
 from .agreement import Agreement, AgreementTask, can_be_checked, check
 from .claims import Claim, judge
@@ -19,7 +18,7 @@ from .experiments import REPETITIONS, Experiment, Metric, experiments
 from .measures import Measures, measure, write_csv
 from .schedule import Store, Workers, run_experiments
 
-__all__ = ["Outcome", "Settings", "add_arguments", "main", "run", "run_paper"]
+__all__ = ["Outcome", "Settings", "run", "run_paper"]
 
 _FIGURES = (3, 4, 5, 6)
 _QUICK_REPETITIONS = 10
@@ -29,7 +28,7 @@ _CHECKS, _QUICK_CHECKS = 4000, 200
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is asked for."""
+    """What a run is asked for. `checks` are repetitions of the theory's check, `extra` are more data sets."""
 
     out: Path
     figures: tuple[int, ...] = _FIGURES
@@ -39,6 +38,15 @@ class Settings:
     seed: int = 1
     jobs: int = 1
     extra: tuple[DataSet, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.figures or not set(self.figures) <= set(_FIGURES):
+            raise ParameterError(
+                f"figures must be some of {', '.join(map(str, _FIGURES))}, not"
+                f" {', '.join(map(str, self.figures)) or 'none'}"
+            )
+        for name, least in (("repeats", 2), ("checks", 2), ("seed", 0), ("jobs", 1)):
+            object.__setattr__(self, name, whole(getattr(self, name), least, name))
 
 
 @dataclass(frozen=True)
@@ -50,85 +58,65 @@ class Outcome:
     agreements: list[Agreement]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `bisample paper`.
+def run(
+    *,
+    figures: tuple[int, ...] = _FIGURES,
+    repeats: int | None = None,
+    quick: bool = False,
+    seed: int = 1,
+    jobs: int | None = None,
+    out: Path = Path("bisample-paper"),
+    data: Path | None = None,
+    column: str | None = None,
+    readme: Path | None = None,
+) -> None:
+    """Run the experiments, write the report into the folder `out`, and print a verdict on each claim.
 
-    >>> parser = argparse.ArgumentParser()
-    >>> add_arguments(parser)
-    >>> parser.parse_args(["--figure", "4", "--quick"]).figure
-    [4]
+    `repeats` is the paper's 100, or 10 if `quick`; `jobs` is the number of processes, by default one a
+    core. `data` and `column` add a column of a CSV or Parquet file to table 2 and figure 4; `readme` is a
+    file whose part between two markers becomes figure 4 and the claims.
+
+    >>> run(figures=(7,))
+    Traceback (most recent call last):
+    bisample.errors.ParameterError: figures must be some of 3, 4, 5, 6, not 7
     """
-    parser.add_argument(
-        "--figure", type=int, action="append", choices=_FIGURES, help="only this figure; may be repeated"
+    if (data is None) != (column is None):
+        raise ParameterError(
+            "data and column go together (--data, --column): a file, and the name of the column to take"
+        )
+    usual = _QUICK_REPETITIONS if quick else REPETITIONS
+    settings = Settings(
+        out=out,
+        figures=figures,
+        repeats=usual if repeats is None else repeats,
+        checks=_QUICK_CHECKS if quick else _CHECKS,
+        quick=quick,
+        seed=seed,
+        jobs=_cores() if jobs is None else jobs,
+        extra=() if data is None or column is None else (from_file(data, column),),
     )
-    parser.add_argument(
-        "--repeats", type=int, help=f"repetitions of every point (default {REPETITIONS}, as in the paper)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{_QUICK_REPETITIONS} repetitions, without the largest n"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="the same seed gives the same numbers (default 1)"
-    )
-    parser.add_argument("--jobs", type=int, help="processes (default: all cores)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("bisample-paper"), help="folder to write to (default bisample-paper)"
-    )
-    parser.add_argument(
-        "--data", type=Path, help="a CSV or Parquet file of your own, for table 2 and figure 4"
-    )
-    parser.add_argument("--column", help="the column of --data to take")
-    parser.add_argument("--readme", type=Path, help="also write figure 4 and the claims into this file")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run what the options ask for; errors are raised, for the caller to print."""
-    settings = _settings(args)
-    if args.readme is not None and args.figure:
-        raise ParameterError("--readme needs all figures: leave --figure out")
+    if readme is not None and set(figures) != set(_FIGURES):
+        raise ParameterError("readme needs all figures: leave figures (--figure) out")
     start = time.monotonic()
     outcome = run_paper(settings)
-    if args.readme is not None:
+    if readme is not None:
         from .report import update_readme
 
-        update_readme(args.readme, settings.out, outcome.claims, settings.repeats)
+        update_readme(readme, settings.out, outcome.claims, settings.repeats)
     for claim in outcome.claims:
         if claim.verdict != "not run":
             print(f"{claim.verdict:<14} {claim.where:<10} {claim.sentence}")
     print(f"{settings.out / 'report.html'} ({time.monotonic() - start:.0f} s)")
-    return 0
-
-
-def _settings(args: argparse.Namespace) -> Settings:
-    repeats = args.repeats
-    if repeats is None:
-        repeats = _QUICK_REPETITIONS if args.quick else REPETITIONS
-    for name, value, least in (("repeats", repeats, 2), ("seed", args.seed, 0), ("jobs", args.jobs, 1)):
-        if value is not None and value < least:
-            raise ParameterError(f"--{name} must be an integer from {least}, not {value}")
-    if (args.data is None) != (args.column is None):
-        raise ParameterError("--data needs --column, the name of the column to take, and the other way round")
-    return Settings(
-        out=args.out,
-        figures=tuple(sorted(set(args.figure or _FIGURES))),
-        repeats=repeats,
-        checks=_QUICK_CHECKS if args.quick else _CHECKS,
-        quick=args.quick,
-        seed=args.seed,
-        jobs=args.jobs or _cores(),
-        extra=() if args.data is None else (from_file(args.data, args.column),),
-    )
 
 
 def _cores() -> int:
     """Those this process may use, which in a container can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def run_paper(settings: Settings) -> Outcome:
-    """Simulate, measure, judge, draw and report."""
+    """Simulate, measure, judge, draw and report; nothing is printed but the progress."""
     _need_matplotlib()  # before minutes of work, not after
     out = settings.out
     try:
@@ -266,17 +254,3 @@ def _flat(a: Agreement) -> _AgreementRow:
         a.theory.mse,
         a.theory.why,
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m bisample.paper`."""
-    parser = argparse.ArgumentParser(prog="bisample paper", description="The paper's experiments, run again.")
-    add_arguments(parser)
-    try:
-        return run(parser.parse_args(arguments))
-    except BisampleError as problem:
-        print(f"bisample paper: {problem}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped: the same command goes on from here", file=sys.stderr)
-        return 130

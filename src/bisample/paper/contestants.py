@@ -6,6 +6,7 @@ that into estimates; people are simulated one by one, and the real mechanisms dr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -14,13 +15,23 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from bisample.mechanism import NumberMechanism, registered
-from bisample.mechanisms import BiSample, DitheredResponse, Harmony, PrivKV, ThreeState
-from bisample.piecewise import Hybrid, Piecewise
-from bisample.privkvm import PrivKVM
-from bisample.solve import Floats
+from bisample.analysis.solve import Floats, solve
+from bisample.analysis.variance import targets
+from bisample.catalogue import CATALOGUE, BiSample, DitheredResponse, Entry, Harmony, ThreeState
+from bisample.protocol.mechanism import Mechanism
+from bisample.simulation.piecewise import Hybrid, Piecewise
+from bisample.simulation.privkvm import PrivKVM
 
-__all__ = ["Collector", "Contestant", "Unwilling", "all_contestants"]
+__all__ = [
+    "Collector",
+    "Contestant",
+    "KeyValueCollector",
+    "RealCollector",
+    "TableCollector",
+    "Totals",
+    "Unwilling",
+    "all_contestants",
+]
 
 Origin: TypeAlias = Literal["paper", "added", "ours"]
 Totals: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -40,43 +51,48 @@ class Collector(Protocol):
     def collect(self, values: Floats, rng: np.random.Generator) -> Totals:
         """Everybody's reports, in a form in which batches add up."""
 
-    def estimate(self, totals: Totals) -> tuple[float | None, float | None]:
-        """Mean and missing rate; None where the mechanism has none or it is undefined."""
+    def estimates(self, totals: Totals) -> tuple[Floats, Floats]:
+        """Means, in [-1, 1], and missing rates, each of one row of totals; NaN where there is none."""
 
 
 @dataclass(frozen=True)
 class TableCollector:
     """A mechanism that is a table, with the general estimator.
 
-    >>> collector = TableCollector(BiSample(epsilon=2))
-    >>> totals = collector.collect(np.full(1000, 0.5), np.random.default_rng(1))
-    >>> int(totals.sum()), len(collector.estimate(totals))
-    (1000, 2)
+    Points only: what a tally's own estimate takes its time for is its intervals.
+
+    >>> m = BiSample(epsilon=2)
+    >>> totals = TableCollector(m).collect(np.full(1000, 0.5), np.random.default_rng(1))
+    >>> means, rates = TableCollector(m).estimates(totals[None])
+    >>> e = m.estimate(m.tally_of(totals))
+    >>> bool(abs(means[0] - e.mean) < 1e-9), bool(abs(rates[0] - e.missing_rate) < 1e-9)
+    (True, True)
     """
 
-    mechanism: NumberMechanism
+    mechanism: Mechanism
 
     def collect(self, values: Floats, rng: np.random.Generator) -> Totals:
-        return self.mechanism.tally(self.mechanism.privatize(values, rng=rng))
+        return _collect(self.mechanism, values, rng)
 
-    def estimate(self, totals: Totals) -> tuple[float | None, float | None]:
-        result = self.mechanism.estimate(totals)
-        return result.mean, result.missing_rate if self.mechanism.table.refusal else None
+    def estimates(self, totals: Totals) -> tuple[Floats, Floats]:
+        solution = solve(self.mechanism.table, totals, targets(self.mechanism.domain))
+        sums, answered = solution.values.T
+        return sums / np.where(answered > 0, answered, np.nan), 1 - answered
 
 
 @dataclass(frozen=True)
 class KeyValueCollector:
     """PrivKV's reports with the estimator of its authors, clipping and bias included."""
 
-    mechanism: PrivKV
     estimator: PrivKVM
 
     def collect(self, values: Floats, rng: np.random.Generator) -> Totals:
-        return self.mechanism.tally(self.mechanism.privatize(values, rng=rng))
+        return _collect(self.estimator.mechanism, values, rng)
 
-    def estimate(self, totals: Totals) -> tuple[float | None, float | None]:
-        result = self.estimator.estimate(totals)
-        return result.mean, result.missing_rate
+    def estimates(self, totals: Totals) -> tuple[Floats, Floats]:
+        found = [self.estimator.estimate(self.estimator.mechanism.tally_of(counts)) for counts in totals]
+        means, rates = np.array([(e.mean, e.missing_rate) for e in found], dtype=np.float64).T
+        return means, rates  # None has become NaN
 
 
 @dataclass(frozen=True)
@@ -88,8 +104,9 @@ class RealCollector:
     def collect(self, values: Floats, rng: np.random.Generator) -> Totals:
         return np.array([self.mechanism.privatize(values, rng=rng).sum(), len(values)])
 
-    def estimate(self, totals: Totals) -> tuple[float | None, float | None]:
-        return float(totals[0] / totals[1]), None
+    def estimates(self, totals: Totals) -> tuple[Floats, Floats]:
+        sums, people = totals.T
+        return sums / people, np.full(len(totals), np.nan)
 
 
 @dataclass(frozen=True)
@@ -113,16 +130,17 @@ class Contestant:
         return self.unwilling is Unwilling.DECLINE
 
 
-def _table(kind: type[NumberMechanism], epsilon: float) -> TableCollector:
-    return TableCollector(kind(epsilon))
+def _collect(mechanism: Mechanism, values: Floats, rng: np.random.Generator) -> Totals:
+    """How many reports have each code: a tally's counts, without the tally around them."""
+    return np.bincount(mechanism.privatize(values, rng=rng), minlength=mechanism.table.width)
 
 
-def _dithered(epsilon: float) -> TableCollector:
-    return TableCollector(DitheredResponse.fitting(epsilon))
+def _table(builder: Callable[[float], Mechanism], epsilon: float) -> TableCollector:
+    return TableCollector(builder(epsilon))
 
 
 def _key_value(virtual: int, epsilon: float) -> KeyValueCollector:
-    return KeyValueCollector(PrivKV(epsilon), PrivKVM(epsilon, virtual=virtual))
+    return KeyValueCollector(PrivKVM(epsilon, virtual=virtual))
 
 
 def _real(kind: type[Piecewise | Hybrid], epsilon: float) -> RealCollector:
@@ -147,26 +165,26 @@ _NAMED = (
     *_faking("piecewise", "PM", partial(_real, Piecewise)),
     *_faking("hybrid", "HM", partial(_real, Hybrid), origin="added"),
     Contestant("three-state", "Three-state", partial(_table, ThreeState), origin="added"),
-    Contestant("dithered", "Dithered", _dithered, origin="ours"),
+    Contestant("dithered", "Dithered", partial(_table, DitheredResponse), origin="ours"),
 )
-# A mix of two that are there already says nothing new.
-_LEFT_OUT = {"mix"}
 
 
 def all_contestants() -> tuple[Contestant, ...]:
-    """Those named here, and every mechanism for numbers with refusals that was registered since.
+    """Those named here, and every other mechanism of the catalogue for numbers with refusals.
 
     >>> [c.label for c in all_contestants() if c.origin != "paper"][:3]
     ['HM-TOP', 'HM-RND', 'Three-state']
     """
-    named = {c.name for c in _NAMED} | _LEFT_OUT
-    later = [
-        Contestant(name, name.capitalize(), partial(_table, kind), origin="added")
-        for name, kind in sorted(registered().items())
-        # Only the library's own: what a test or a notebook registers should not slow every run down.
-        if name not in named
-        and issubclass(kind, NumberMechanism)
-        and kind.__module__.startswith("bisample.")
-        and kind(1.0).table.refusal
+    named = {c.name for c in _NAMED}
+    others = [
+        Contestant(name, name.capitalize(), partial(_table, entry.builder), origin="added")
+        for name, entry in sorted(CATALOGUE.items())
+        if name not in named and entry.domain == "range" and entry.refusal and _needs_epsilon_alone(entry)
     ]
-    return (*_NAMED, *later)
+    return (*_NAMED, *others)
+
+
+def _needs_epsilon_alone(entry: Entry) -> bool:
+    """Whether epsilon is all that must be known: what else a builder needs, no experiment says."""
+    parameters = inspect.signature(entry.builder).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty] == ["epsilon"]

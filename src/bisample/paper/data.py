@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bisample.answers import read_numbers
+from bisample.analysis.solve import Floats
+from bisample.device.answers import read_numbers
 from bisample.errors import AnswerError, ParameterError
 from bisample.files import numbers_from_text, read_column
-from bisample.solve import Floats
 
 __all__ = [
     "DATASETS",

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from bisample.errors import MissingExtraError
-from bisample.preference import PREFERRED_MEAN, PREFERRED_SD, preferences, true_answer_rate
+from bisample.simulation.preferences import (
+    PREFERRED_MEAN,
+    PREFERRED_SD,
+    preferences,
+    true_answer_rate,
+)
 
 from .contestants import Contestant
 from .data import stream
@@ -75,7 +80,7 @@ _STYLES = {
     "hybrid-rnd": Style("#222222", "x", size=4.5),
     "three-state": Style("#000000", "*", size=7),
 }
-# For mechanisms that are registered later, in the order of their names.
+# For other mechanisms of the catalogue, in the order of their names.
 _SPARE = (Style("#c2005f", "H", size=6), Style("#5a3d00", "X", size=6), Style("#003c46", "8", size=6))
 
 

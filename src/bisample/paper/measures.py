@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bisample.solve import Floats
+from bisample.analysis.solve import Floats
 
 from .contestants import Contestant
 from .experiments import Experiment, Metric, Panel, Point, Quantity
@@ -169,9 +169,9 @@ def write_csv(path: Path, rows: Sequence[Any]) -> None:
     >>> import tempfile
     >>> from .claims import Claim
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_csv(Path(folder, "claims.csv"), [Claim("s", "figure 4", "t", "holds", "n")])
+    ...     write_csv(Path(folder, "claims.csv"), [Claim("s", "figure 4", "holds", "f", "t", "n")])
     ...     Path(folder, "claims.csv").read_text().split()[0]
-    'sentence,where,test,verdict,numbers'
+    'sentence,where,verdict,finding,test,numbers'
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

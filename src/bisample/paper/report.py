@@ -31,6 +31,7 @@ __all__ = [
     "build",
     "claims_table",
     "data_rows",
+    "numbers_table",
     "picture_name",
     "update_readme",
     "write",
@@ -142,16 +143,32 @@ def picture_name(experiment: Experiment, metric: Metric) -> str:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """The claims with verdicts and numbers.
+    """The claims with verdicts, and what was found in a sentence each.
 
-    >>> print(claims_table([Claim("A.", "figure 4", "a > b", "holds", "2 > 1")]).markdown())
-    | claim | where | verdict | test and numbers |
+    >>> claim = Claim("A.", "figure 4", "holds", "At all 2 points a is larger.", "a > b", "2 > 1.")
+    >>> print(claims_table([claim]).markdown())
+    | claim | where | verdict | what was found |
     | --- | --- | --- | --- |
-    | A. | figure 4 | **holds** | a > b. 2 > 1 |
+    | A. | figure 4 | **holds** | At all 2 points a is larger. |
     """
     return Table(
-        ("claim", "where", "verdict", "test and numbers"),
-        tuple((c.sentence, c.where, f"**{c.verdict}**", f"{c.test}. {c.numbers}".strip()) for c in claims),
+        ("claim", "where", "verdict", "what was found"),
+        tuple((c.sentence, c.where, f"**{c.verdict}**", c.finding) for c in claims),
+    )
+
+
+def numbers_table(claims: Sequence[Claim]) -> Table:
+    """How each claim was tested, and the numbers behind its verdict.
+
+    >>> claim = Claim("A.", "figure 4", "holds", "At all 2 points a is larger.", "a > b", "2 > 1.")
+    >>> print(numbers_table([claim]).markdown())
+    | claim | where | test | numbers |
+    | --- | --- | --- | --- |
+    | A. | figure 4 | a > b | 2 > 1. |
+    """
+    return Table(
+        ("claim", "where", "test", "numbers"),
+        tuple((c.sentence, c.where, c.test, c.numbers) for c in claims),
     )
 
 
@@ -199,6 +216,8 @@ def build(
         ),
         Heading("What the text says, tested"),
         claims_table(claims),
+        Text("How each was tested, and the numbers:"),
+        numbers_table(claims),
         *_how(measures),
         Heading("Table 2: data sets"),
         _data_table(data),

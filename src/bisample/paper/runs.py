@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bisample.preference import fake_random, fake_top, preferences, prepare_values
-from bisample.solve import Floats
+from bisample.analysis.solve import Floats
+from bisample.simulation.preferences import fake_random, fake_top, preferences, prepare_values
 
 from .contestants import Collector, Contestant, Totals, Unwilling
 from .data import stream
@@ -74,18 +74,15 @@ def simulate(task: Task) -> Results:
     values = task.point.data.values(task.seed, task.point.n)
     truth = float(values.mean())
     collectors = {c.name: c.at(task.point.epsilon) for c in task.contestants}
-    means: dict[str, list[float]] = {c.name: [] for c in task.contestants}
-    rates: dict[str, list[float]] = {c.name: [] for c in task.contestants}
-    for repetition in range(task.first, task.last):
-        totals, declined = _ask_everybody(task, collectors, repetition, values)
-        for c in task.contestants:
-            mean, rate = collectors[c.name].estimate(totals[c.name])
-            means[c.name].append(np.nan if mean is None else mean - truth)
-            rates[c.name].append(np.nan if rate is None else rate - declined)
-    return {
-        c.name: Errors(np.array(means[c.name]), np.array(rates[c.name]) if c.counts_refusals else None)
-        for c in task.contestants
-    }
+    asked = [
+        _ask_everybody(task, collectors, repetition, values) for repetition in range(task.first, task.last)
+    ]
+    declined = np.array([share for _, share in asked])
+    errors: Results = {}
+    for c in task.contestants:
+        means, rates = collectors[c.name].estimates(np.array([totals[c.name] for totals, _ in asked]))
+        errors[c.name] = Errors(means - truth, rates - declined if c.counts_refusals else None)
+    return errors
 
 
 def _ask_everybody(

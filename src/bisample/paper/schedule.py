@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Protocol, Self, TypeVar
+from typing import IO, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from bisample.analysis.solve import Floats
 from bisample.errors import FileError
-from bisample.progress import ProgressBar
-from bisample.solve import Floats
 
 from .contestants import Contestant
 from .experiments import Experiment, Point
@@ -29,7 +28,7 @@ from .runs import BLOCK, Errors, Results, Task, simulate
 __all__ = ["Store", "Workers", "run_experiments"]
 
 # Raise it when a change of the code changes what is drawn.
-_DRAWS_VERSION = 1
+_DRAWS_VERSION = 2
 
 
 class _HasCost(Protocol):
@@ -113,6 +112,14 @@ def _from_json(values: list[float | None]) -> Floats:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
 
 
+def _progress(label: str, total: float) -> Any:
+    """A bar of the work done and the time left on a terminal; silence elsewhere."""
+    from tqdm import tqdm  # a command line's, and slow to import
+
+    shape = "{desc} {percentage:3.0f}% |{bar}| {elapsed}, {remaining} left"
+    return tqdm(total=total, desc=label, disable=None, leave=False, bar_format=shape, dynamic_ncols=True)
+
+
 class Workers:
     """Some processes that stay for a whole run; with one job, no process but this.
 
@@ -131,12 +138,10 @@ class Workers:
         if not tasks:
             return
         ordered = sorted(tasks, key=lambda task: -task.cost)
-        total, finished = sum(task.cost for task in tasks), 0.0
-        with ProgressBar(label, logged=True) as bar:
+        with _progress(label, sum(task.cost for task in tasks)) as bar:
             for task, result in self._results(work, ordered):
                 done(task, result)
-                finished += task.cost
-                bar.update(finished / total)
+                bar.update(task.cost)
 
     def _results(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
         if self._jobs == 1:

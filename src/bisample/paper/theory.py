@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bisample.estimate import number_targets
-from bisample.mechanism import NumberMechanism
-from bisample.preference import true_answer_rate
-from bisample.privkvm import PrivKVM
-from bisample.solve import Floats, variances
+from bisample.analysis.solve import Floats, variances
+from bisample.analysis.variance import row_shares, targets
+from bisample.protocol.mechanism import Mechanism
+from bisample.simulation.preferences import true_answer_rate
+from bisample.simulation.privkvm import PrivKVM
 
 from .contestants import Collector, Contestant, KeyValueCollector, RealCollector, TableCollector, Unwilling
 from .experiments import Point, Quantity
@@ -91,7 +91,7 @@ def expected(contestant: Contestant, point: Point, data: Moments, quantity: Quan
         return _rate_error(collector, data, rate, point.n)
     if isinstance(collector, KeyValueCollector):
         return _key_value_mean(collector.estimator, data, rate, point.n)
-    if isinstance(collector, TableCollector) and collector.mechanism.table.refusal:
+    if isinstance(collector, TableCollector) and collector.mechanism.domain.refusal:
         return _ratio_mean(collector.mechanism, data, rate, point.n)
     if isinstance(collector, (TableCollector, RealCollector)):
         return _faked_mean(collector, contestant.unwilling, data, rate, point.n)
@@ -117,19 +117,19 @@ def _faked_mean(
     return Expected(bias**2 + variance, float(_folded(np.array(bias), math.sqrt(variance))))
 
 
-def _covariance(mechanism: NumberMechanism, data: Moments, rate: float) -> Floats:
+def _covariance(mechanism: Mechanism, data: Moments, rate: float) -> Floats:
     """n times the covariance of the estimated sum and answer rate, for this data set.
 
     The library's is for people drawn from a population; a given data set takes rate^2 Var(v), the
     spread of what people are expected to add to the sum, away.
     """
-    shares = mechanism.row_shares(data.values, rate)
-    covariance = variances(mechanism.table, shares, number_targets(mechanism.table)).copy()
+    shares = row_shares(mechanism.domain, data.values, rate)
+    covariance = variances(mechanism.table, shares, targets(mechanism.domain)).copy()
     covariance[0, 0] -= rate**2 * data.variance
     return covariance
 
 
-def _ratio_mean(mechanism: NumberMechanism, data: Moments, rate: float, n: int) -> Expected:
+def _ratio_mean(mechanism: Mechanism, data: Moments, rate: float, n: int) -> Expected:
     """E|S/A - m| and E(S/A - m)^2 for S and A jointly normal, by integration over A."""
     covariance = _covariance(mechanism, data, rate) / n
     sd = math.sqrt(covariance[1, 1])
@@ -151,10 +151,10 @@ def _ratio_mean(mechanism: NumberMechanism, data: Moments, rate: float, n: int) 
 def _rate_error(collector: Collector, data: Moments, rate: float, n: int) -> Expected:
     """The missing rate is linear in the tally: normal, without bias, around the realised rate."""
     if isinstance(collector, KeyValueCollector):
-        p1 = _keep(collector.estimator)
+        p1, _ = _keep(collector.estimator)
         present = rate * p1 + (1 - rate) * (1 - p1)
         noise = present * (1 - present) / (2 * p1 - 1) ** 2 - rate * (1 - rate)
-    elif isinstance(collector, TableCollector) and collector.mechanism.table.refusal:
+    elif isinstance(collector, TableCollector) and collector.mechanism.domain.refusal:
         covariance = _covariance(collector.mechanism, data, rate)
         noise = float(covariance[1, 1]) - rate * (1 - rate)
     else:
@@ -166,7 +166,7 @@ def _key_value_mean(estimator: PrivKVM, data: Moments, rate: float, n: int) -> E
     """Plain PrivKV: m drawn towards 0 by the fakes' alpha, then clipped to [-1, 1]."""
     if estimator.virtual or estimator.rounds > 1:
         return Expected(None, None, "no formula for virtual iterations")
-    p1 = p2 = _keep(estimator)
+    p1, p2 = _keep(estimator)
     present = rate * p1 + (1 - rate) * (1 - p1)
     centre = data.mean * rate * p1 / present
     # m = (n+ - n-) / (N (2 p2 - 1)): each of the N signs has variance 1 - (its mean)^2; minus the spread of
@@ -177,8 +177,10 @@ def _key_value_mean(estimator: PrivKVM, data: Moments, rate: float, n: int) -> E
     return Expected(float(weights @ error**2), float(weights @ np.abs(error)))
 
 
-def _keep(estimator: PrivKVM) -> float:
-    return 1 / (1 + math.exp(-estimator.epsilon / 2))
+def _keep(estimator: PrivKVM) -> tuple[float, float]:
+    """The probabilities with which the first round keeps the key, and the value's sign."""
+    key, value = estimator.budgets[0]
+    return 1 / (1 + math.exp(-key)), 1 / (1 + math.exp(-value))
 
 
 def _normal_grid(mean: float, sd: float) -> tuple[Floats, Floats]:

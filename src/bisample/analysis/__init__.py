@@ -1,0 +1,1 @@
+"""Counts in, numbers out: never an answer."""

@@ -1,0 +1,345 @@
+"""Files of reports, and the notes beside them.
+
+A note is a small JSON file with the mechanism that made the reports, so that whoever estimates need not
+be told epsilon and the range a second time, and cannot be told them wrongly. The path "-" is standard
+input and output, which have no note.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from bisample.errors import BisampleError, FileError, FormatError, ParameterError, ReportError
+from bisample.files import (
+    PARQUET,
+    STANDARD,
+    FilePath,
+    Progress,
+    called,
+    pyarrow_parquet,
+    read_column,
+    row_name,
+)
+from bisample.protocol.canonical import canonical, parse, take
+from bisample.protocol.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from bisample.analysis.tally import Tally
+
+__all__ = ["REPORT_COLUMN", "Note", "ReportWriter", "read_note", "tally_files", "write_reports"]
+
+Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+
+REPORT_COLUMN = "report"
+
+_FORMAT = "bisample-reports/2"
+
+
+# --- Writing ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def write_reports(
+    path: FilePath, mechanism: Mechanism, *, simulated: bool, answers: FilePath | None = None
+) -> Iterator[ReportWriter]:
+    """A file of reports that appears only once it is complete, with the note of how they were made.
+
+    CSV, or Parquet where the name ends in .parquet; never over the file of `answers`, nor over a file in
+    the note's place that is no note. What is unfinished lies in a folder of its own beside the file, so
+    that it is in nobody's way, and goes away whatever happens.
+
+    >>> from bisample import BiSample
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "reports.csv"
+    ...     with write_reports(path, BiSample(epsilon=1), simulated=False) as writer:
+    ...         writer.write(np.array([0, 3], dtype=np.uint8))
+    ...     path.read_text().split(), read_note(path).reports
+    (['report', '0', '3'], 2)
+    """
+    try:
+        if path == STANDARD:
+            # Nothing is sent on before all is there: who reads a part would not know that it is one.
+            with tempfile.TemporaryFile() as unfinished:
+                yield _CsvWriter(unfinished)
+                unfinished.seek(0)
+                shutil.copyfileobj(unfinished, sys.stdout.buffer)
+                sys.stdout.buffer.flush()
+            return
+        target = Path(path)
+        _check_places(target, answers)
+        kind = _ParquetWriter if target.suffix.lower() in PARQUET else _CsvWriter
+        with tempfile.TemporaryDirectory(prefix=".bisample-", dir=target.parent) as folder:
+            reports, note = Path(folder, "reports"), Path(folder, "note")
+            with reports.open("wb") as file, closing(kind(file)) as writer:
+                yield writer
+            note.write_bytes(_note(mechanism, writer.n, simulated))
+            with _alone_in(target.parent):
+                _check_places(target, answers)
+                # Reports for a moment without a note, never with another one's.
+                _note_path(target).unlink(missing_ok=True)
+                reports.replace(target)
+                note.replace(_note_path(target))
+    except (BisampleError, BrokenPipeError):
+        raise
+    except OSError as failure:
+        where = "standard output" if path == STANDARD else path
+        raise FileError(f"{where} cannot be written: {failure.strerror or failure}") from None
+
+
+class ReportWriter(Protocol):
+    """What `write_reports` gives: takes reports, in pieces, and counts them."""
+
+    n: int
+
+    def write(self, reports: Codes) -> None:
+        """Append reports."""
+
+
+class _CsvWriter:
+    def __init__(self, file: IO[bytes]) -> None:
+        self.n = 0
+        self._file = file
+        self._file.write(f"{REPORT_COLUMN}\n".encode())
+        self._lines = [f"{code}\n".encode() for code in range(256)]
+
+    def write(self, reports: Codes) -> None:
+        self._file.write(b"".join(map(self._lines.__getitem__, reports.tobytes())))
+        self.n += len(reports)
+
+    def close(self) -> None:
+        self._file.flush()
+
+
+class _ParquetWriter:
+    def __init__(self, file: IO[bytes]) -> None:
+        parquet = pyarrow_parquet()
+        import pyarrow as pa
+
+        self.n = 0
+        self._batch = pa.record_batch
+        self._file = parquet.ParquetWriter(file, pa.schema([(REPORT_COLUMN, pa.uint8())]))
+
+    def write(self, reports: Codes) -> None:
+        self._file.write_batch(self._batch({REPORT_COLUMN: reports}))
+        self.n += len(reports)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _check_places(target: Path, answers: FilePath | None) -> None:
+    """Refuse to write where something lies that would be missed."""
+    note = _note_path(target)
+    if target.exists() and not target.is_file():
+        raise FileError(f"{target} cannot be written: it is a folder or a device; name a file")
+    if answers is not None and answers != STANDARD and _is_same_file(target, Path(answers)):
+        raise FileError(f"{target} is the file of answers itself: name another one for the reports")
+    if target.exists() and _is_note(target):
+        raise FileError(f"{target} is the note of other reports: name another file for these")
+    if note.exists() and not _is_note(note):
+        raise FileError(
+            f"{note} is in the place of the note of how the reports were made, and is not one: move it, or"
+            " name another file for the reports"
+        )
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Waits for others who publish in this folder, so that a file and a note are of the same run.
+
+    The lock is the system's, on the folder itself: it leaves nothing behind. Where there is none, none is
+    waited for.
+    """
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+# --- Notes ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the note beside a file of reports says: what made them, how many, and whether in earnest."""
+
+    mechanism: Mechanism
+    reports: int
+    simulated: bool
+
+
+def read_note(path: FilePath) -> Note | None:
+    """The note beside a file of reports, or None if there is none.
+
+    >>> read_note(STANDARD) is None
+    True
+    """
+    if path == STANDARD:
+        return None
+    path = Path(path)
+    if path.is_dir():
+        raise FileError(f"{path} is a folder, and no file of reports")
+    if not path.exists():
+        raise FileError(f"there is no file {path}")
+    note = _note_path(path)
+    try:
+        return _note_from(parse(note.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except OSError as failed:
+        raise FileError(f"{note} cannot be read: {failed.strerror or type(failed).__name__}") from None
+    except (FormatError, ParameterError) as problem:
+        raise FormatError(
+            f"{note} is no note of how {path} was made ({problem}): remove it, and name the mechanism instead"
+        ) from None
+
+
+def _note_from(data: Any) -> Note:
+    if isinstance(data, dict) and data.get("format", _FORMAT) != _FORMAT:
+        raise FormatError(f"format must be {_FORMAT!r}, not {data['format']!r}")
+    _, mechanism, reports, simulated = take(
+        data, "a note", format=str, mechanism=dict, reports=int, simulated=bool
+    )
+    return Note(Mechanism.from_dict(mechanism), reports, simulated)
+
+
+def _note(mechanism: Mechanism, reports: int, simulated: bool) -> bytes:
+    note = {"format": _FORMAT, "mechanism": mechanism.to_dict(), "reports": reports, "simulated": simulated}
+    return canonical(note) + b"\n"
+
+
+def _note_path(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
+
+
+def _is_note(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return re.match(rb'\s*\{\s*"format"\s*:\s*"bisample-reports/', file.read(256)) is not None
+
+
+# --- Reading ----------------------------------------------------------------------------------------
+
+
+def tally_files(
+    paths: Sequence[FilePath],
+    column: str = REPORT_COLUMN,
+    *,
+    mechanism: Mechanism | None = None,
+    progress: Progress = lambda _: None,
+) -> tuple[Mechanism, Tally]:
+    r"""The reports of one file or several, counted and added up, and the mechanism that made them.
+
+    The notes name the mechanism; `mechanism` has to be the same, and is needed where there is no note.
+
+    >>> from bisample import BiSample
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "reports.csv"
+    ...     _ = path.write_text("report\n0\n3\n3\n")
+    ...     tally_files([path], mechanism=BiSample(epsilon=1))[1].counts
+    array([1, 0, 0, 2])
+    """
+    from bisample.analysis.tally import Tally
+
+    places = [path if path == STANDARD else Path(path).resolve() for path in paths]
+    counted: list[tuple[Mechanism, Tally]] = []
+    for i, path in enumerate(paths):
+        if places[i] in places[:i]:
+            raise ParameterError(f"{path} is named twice: its reports would count double")
+        made_by, tally = _tally_file(path, column, mechanism, partial(_overall, progress, i, len(paths)))
+        if counted:
+            _check_same(paths[0], *counted[0], path, made_by, tally)
+        counted.append((made_by, tally))
+    if not counted:
+        raise ParameterError("paths must name one file of reports or more")
+    return counted[0][0], Tally.pooled(tally for _, tally in counted)
+
+
+def _overall(progress: Progress, i: int, files: int, part: float) -> None:
+    progress((i + part) / files)
+
+
+def _tally_file(
+    path: FilePath, column: str, given: Mechanism | None, progress: Progress
+) -> tuple[Mechanism, Tally]:
+    from bisample.analysis.tally import SIMULATED
+
+    note = read_note(path)
+    mechanism = _made_by(path, note, given)
+    tally = mechanism.tally([], SIMULATED if note and note.simulated else None)
+    for piece in read_column(path, column, progress):
+        tally += mechanism.tally(_codes(piece, tally.n + 1, path, mechanism), tally.subject)
+    if note and tally.n != note.reports:
+        raise ReportError(
+            f"{path} has {tally.n:,} reports, and its note says {note.reports:,}: it is not complete, or not"
+            " the file that the note is about"
+        )
+    return mechanism, tally
+
+
+def _made_by(path: FilePath, note: Note | None, given: Mechanism | None) -> Mechanism:
+    if note is None:
+        if given is None:
+            there = "standard input has no note" if path == STANDARD else f"there is no {path}.json"
+            raise FileError(
+                f"{there} to say how the reports were made: name their mechanism (--mechanism, --epsilon and"
+                " the range or options)"
+            )
+        return given
+    if given is not None and given != note.mechanism:
+        raise ParameterError(
+            f"the reports of {path} were made by {note.mechanism!r}, says their note, and not by {given!r}:"
+            " leave the mechanism out"
+        )
+    return note.mechanism
+
+
+def _codes(piece: list[Any], first_row: int, path: FilePath, mechanism: Mechanism) -> Codes:
+    # A float is refused even if it is whole, and so is a truth value: the column may hold answers.
+    whole = set(map(type, piece)) <= {int, type(None)}
+    known = {code if whole else str(code): code for code in range(mechanism.table.width)}
+    codes = list(map(known.get, piece))
+    if None in codes:
+        raise ReportError(
+            f"{row_name(first_row + codes.index(None))} of {called(path)} is no report of {mechanism.name},"
+            f" whose reports are integers from 0 to {mechanism.table.width - 1}: is this a file of answers,"
+            " or of another mechanism's reports?"
+        )
+    return np.array(codes, dtype=np.uint8)
+
+
+def _check_same(
+    first: FilePath, made_by: Mechanism, tally: Tally, path: FilePath, other: Mechanism, another: Tally
+) -> None:
+    """Tallies that do not add up are an error that names both files."""
+    if made_by != other:
+        raise ReportError(
+            f"{first} was made by {made_by!r}, and {path} by {other!r}: they do not add up, estimate each"
+        )
+    if tally.subject != another.subject:
+        real, simulated = (first, path) if another.subject else (path, first)
+        raise ReportError(
+            f"{simulated} was made with a seed, and {real} was not: a simulation does not add to reports in"
+            " earnest, estimate each"
+        )

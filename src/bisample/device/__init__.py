@@ -1,0 +1,1 @@
+"""The respondent's side: where answers become codes. Nothing here knows how codes are read."""

@@ -1,0 +1,127 @@
+"""How many of d questions each person should answer, and at what epsilon (theorem 5).
+
+With one total epsilon for d questions, each person answers m of them, chosen at random and
+independently of the answers, each at epsilon / m. Few questions at a large epsilon or many at a
+small one: the variance of every estimate is (d / m) V(epsilon / m) / n, and m is chosen to make it
+smallest. m = 1 gives the theorem's bound. V is the variance for people drawn from a population, because
+those who are asked a question are drawn from all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bisample.catalogue import CATALOGUE, build
+from bisample.device.randomness import Rng, resolve
+from bisample.errors import BisampleError, ParameterError
+from bisample.protocol.domain import Range
+from bisample.protocol.exact import check_epsilon, whole
+from bisample.protocol.mechanism import Mechanism
+
+__all__ = ["QuestionPlan", "assign_questions", "plan_questions"]
+
+
+@dataclass(frozen=True)
+class QuestionPlan:
+    """Each person answers `answered` of `questions` questions, each at `epsilon_each`."""
+
+    questions: int
+    answered: int
+    epsilon: float
+    epsilon_each: float
+    variance: float  # n times the variance of each question's estimate, n counting everybody
+
+    def __str__(self) -> str:
+        return (
+            f"each person answers {self.answered} of {self.questions} questions, chosen at random,"
+            f" each at epsilon = {self.epsilon_each:g} (together {self.epsilon:g})"
+        )
+
+
+def plan_questions(
+    mechanism: str | Callable[..., Mechanism],
+    epsilon: float,
+    questions: int,
+    *,
+    values: object = None,
+    answer_rate: float = 1.0,
+    **parameters: Any,
+) -> QuestionPlan:
+    """The number of questions to answer that gives the estimates their least variance.
+
+    `mechanism` is a name from the catalogue or a builder, `parameters` what else it takes. `values` and
+    `answer_rate` say what answers are expected (by default the quarters of the range, or every option
+    alike); the choice depends little on them.
+
+    >>> print(plan_questions("bisample", epsilon=1, questions=10))
+    each person answers 1 of 10 questions, chosen at random, each at epsilon = 1 (together 1)
+    >>> plan_questions("bisample", epsilon=8, questions=10, lower=17, upper=90).answered
+    4
+    """
+    builder = _builder(mechanism)
+    epsilon = check_epsilon(epsilon)
+    questions = whole(questions, 1, "questions")
+    best: QuestionPlan | None = None
+    refused: BisampleError | None = None
+    for answered in range(1, questions + 1):
+        each = epsilon / answered
+        if Fraction(each) * answered > Fraction(epsilon):
+            each = math.nextafter(each, 0)  # rounded down: together they never spend more
+        try:
+            candidate = builder(epsilon=each, **parameters)
+        except BisampleError as problem:  # too small for the weights, or too many codes: no candidate
+            refused = refused or problem
+            continue
+        variance = questions / answered * _variance(candidate, values, answer_rate)
+        if best is None or variance < best.variance:
+            best = QuestionPlan(questions, answered, epsilon, each, variance)
+    if best is None:
+        raise ParameterError(f"no part of epsilon = {epsilon:g} makes this mechanism: {refused}")
+    return best
+
+
+def _builder(mechanism: object) -> Callable[..., Mechanism]:
+    names = {entry.builder: name for name, entry in CATALOGUE.items()}
+    if isinstance(mechanism, str) or not callable(mechanism):
+        name: Any = mechanism
+    elif mechanism in names:
+        name = names[mechanism]
+    else:
+        return mechanism
+    return lambda **parameters: build(name, **parameters)
+
+
+def _variance(mechanism: Mechanism, values: object, answer_rate: float) -> float:
+    domain = mechanism.domain
+    rate = answer_rate if domain.refusal else 1.0
+    if isinstance(domain, Range):
+        quarters = domain.lower + (domain.upper - domain.lower) * np.array([0.25, 0.5, 0.75])
+        found = mechanism.variance(quarters if values is None else values, answer_rate=rate).mean
+        assert found is not None
+        return found
+    shares = mechanism.variance(domain.options if values is None else values, answer_rate=rate).proportions
+    assert shares is not None
+    return sum(shares.values()) / len(shares)
+
+
+def assign_questions(plan: QuestionPlan, n: int, rng: Rng = None) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which questions each of n people answers: a boolean matrix, people x questions.
+
+    Drawn independently of any answer, so that asking itself reveals nothing; it may be public.
+
+    >>> asked = assign_questions(plan_questions("bisample", 1, questions=4), n=3, rng=1)
+    >>> asked.sum(axis=1)
+    array([1, 1, 1])
+    """
+    words = np.empty((whole(n, 0, "n"), plan.questions), dtype="<u8")
+    if words.size:
+        resolve(rng).stream(0).fill(words.data.cast("B"))
+    order = np.argsort(np.argsort(words, axis=1), axis=1)
+    chosen: np.ndarray[Any, np.dtype[np.bool_]] = order < plan.answered
+    return chosen

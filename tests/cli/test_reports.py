@@ -1,0 +1,284 @@
+"""Files of reports and their notes: complete or not there, consistent, and never over somebody else's."""
+
+import itertools
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bisample import BiSample, FileError, FormatError, KRandomizedResponse, ParameterError, ReportError
+from bisample.analysis.tally import SIMULATED
+from bisample.cli.reports import read_note, tally_files, write_reports
+
+AGES = BiSample(epsilon=1, lower=17, upper=90)
+CODES = np.array([0, 3, 3, 1], dtype=np.uint8)
+
+
+def _write(path, mechanism=AGES, codes=CODES, *, simulated=False, answers=None):
+    with write_reports(path, mechanism, simulated=simulated, answers=answers) as writer:
+        writer.write(codes[:2])
+        writer.write(codes[2:])
+        assert writer.n == len(codes)
+
+
+def _contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.parquet", "r"])
+def test_what_is_written_is_read(tmp_path, name):
+    _write(tmp_path / name)
+    assert sorted(_contents(tmp_path)) == [name, f"{name}.json"]
+    mechanism, tally = tally_files([tmp_path / name])
+    assert mechanism == AGES
+    assert tally == AGES.tally(CODES)
+    note = read_note(tmp_path / name)
+    assert (note.mechanism, note.reports, note.simulated) == (AGES, 4, False)
+
+
+def test_files_have_the_permissions_of_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        _write(tmp_path / "r.csv")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o640}
+
+
+# --- Nothing of anybody else is destroyed -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["y.csv.unfinished", "y.csv.json.unfinished", "y.csv.tmp", ".y.csv", "reports", "note"]
+)
+def test_files_with_any_other_name_are_left_alone(tmp_path, name):
+    answers = tmp_path / name
+    answers.write_text("age\n31\n")
+    _write(tmp_path / "y.csv", answers=answers)
+    assert answers.read_text() == "age\n31\n"
+    with pytest.raises(RuntimeError), write_reports(tmp_path / "y.csv", AGES, simulated=False):
+        raise RuntimeError
+    assert answers.read_text() == "age\n31\n"
+
+
+@pytest.mark.parametrize("content", [b"age\n31\n", b'{"format": "another"}', b'{"age": 31}', b"", b"[]"])
+def test_a_file_in_the_place_of_the_note_that_is_none_is_left_alone(tmp_path, content):
+    stranger = tmp_path / "z.csv.json"
+    stranger.write_bytes(content)
+    with pytest.raises(FileError, match=r"z\.csv\.json is in the place of the note"):
+        _write(tmp_path / "z.csv", answers=stranger)
+    assert _contents(tmp_path) == {"z.csv.json": content}
+
+
+def test_a_file_that_comes_into_the_place_of_the_note_meanwhile_is_left_alone(tmp_path):
+    with (
+        pytest.raises(FileError, match="is in the place of the note"),
+        write_reports(tmp_path / "z.csv", AGES, simulated=False),
+    ):
+        (tmp_path / "z.csv.json").write_text("mine")
+    assert _contents(tmp_path) == {"z.csv.json": b"mine"}
+
+
+def test_a_note_of_an_older_version_or_in_another_layout_makes_room(tmp_path):
+    for old in ('{\n  "format": "bisample-reports/1",\n  "reports": 1\n}', '{"format":"bisample-reports/3"}'):
+        (tmp_path / "z.csv.json").write_text(old)
+        _write(tmp_path / "z.csv")
+        assert read_note(tmp_path / "z.csv").reports == 4
+
+
+def test_reports_never_take_the_place_of_answers_notes_folders_or_devices(tmp_path):
+    answers = tmp_path / "people.csv"
+    answers.write_text("age\n31\n")
+    (tmp_path / "link.csv").symlink_to(answers)
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "note.csv.json").mkdir()
+    _write(tmp_path / "r.csv")
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.iterdir()}
+    for path, says in (
+        (answers, "the file of answers itself"),
+        (tmp_path / "link.csv", "the file of answers itself"),
+        (tmp_path / "r.csv.json", "the note of other reports"),
+        (tmp_path / "folder.csv", "it is a folder or a device"),
+        (tmp_path / "note.csv", "note.csv.json is in the place of the note"),
+        ("/dev/null", "it is a folder or a device"),
+        (tmp_path / "nowhere" / "r.csv", "cannot be written: No such file or directory"),
+    ):
+        with pytest.raises(FileError, match=says):
+            _write(path, answers=answers)
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+# --- Complete or not there --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "problem", [RuntimeError, KeyboardInterrupt, SystemExit, OSError(28, "No space left")]
+)
+@pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
+def test_what_is_stopped_leaves_the_older_files_and_nothing_else(tmp_path, problem, name):
+    _write(tmp_path / name)
+    before = _contents(tmp_path)
+    expected = FileError if isinstance(problem, OSError) else problem
+
+    def stopped():
+        with write_reports(tmp_path / name, AGES, simulated=False) as writer:
+            writer.write(CODES[:1])
+            raise problem
+
+    with pytest.raises(expected) as caught:
+        stopped()
+    if expected is FileError:
+        assert str(caught.value) == f"{tmp_path / name} cannot be written: No space left"
+    assert _contents(tmp_path) == before
+
+
+def test_reports_are_never_there_with_the_note_of_others(tmp_path, monkeypatch):
+    """Whatever step of the publishing is the last one: the files fit, or there is no note."""
+    older = KRandomizedResponse(epsilon=1, options=["a", "b", "c"])
+    replace, fits = Path.replace, []
+
+    def stop(path, target):
+        if len(fits) == steps:
+            raise KeyboardInterrupt
+        fits.append(target)
+        return replace(path, target)
+
+    for steps in range(3):
+        path = tmp_path / f"{steps}.csv"
+        _write(path, older)
+        fits.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", stop)
+            try:
+                _write(path, AGES, CODES[:3])
+            except KeyboardInterrupt:
+                assert steps < 2
+        note = read_note(path)
+        assert note is None or len(path.read_text().split()) == note.reports + 1
+    assert note.mechanism == AGES
+
+
+def test_of_runs_with_one_name_the_last_that_is_complete_wins_as_a_whole(tmp_path, monkeypatch):
+    """Eight runs at once, and a pause after each step of the publishing, where others may overtake."""
+    path, replace = tmp_path / "r.csv", Path.replace
+    pauses = itertools.count(16, -1)
+
+    def slowly(source, target):
+        replace(source, target)
+        time.sleep(next(pauses) / 250)
+
+    monkeypatch.setattr(Path, "replace", slowly)
+    start = threading.Barrier(8)
+
+    def run(n):
+        start.wait()
+        _write(path, KRandomizedResponse(epsilon=1, options=range(n)), np.zeros(n, dtype=np.uint8))
+
+    runs = [threading.Thread(target=run, args=(n,)) for n in range(2, 10)]
+    for one in runs:
+        one.start()
+    for one in runs:
+        one.join()
+    mechanism, tally = tally_files([path])  # which checks the number against the note's
+    assert len(mechanism.domain.options) == tally.n
+    assert sorted(_contents(tmp_path)) == ["r.csv", "r.csv.json"]
+
+
+# --- Notes ------------------------------------------------------------------------------------------
+
+
+def test_a_note_that_was_changed_is_refused(tmp_path):
+    path, note = tmp_path / "r.csv", tmp_path / "r.csv.json"
+    _write(path)
+    right = json.loads(note.read_text())
+    wrong = {
+        "something was changed": {**right, "mechanism": {**right["mechanism"], "digest": "0" * 64}},
+        "the field 'reports'": {k: v for k, v in right.items() if k != "reports"},
+        "'simulated' of a note must be true or false": {**right, "simulated": 0},
+        "format must be 'bisample-reports/2'": {**right, "format": "bisample-reports/1"},
+        "must be an object": [1],
+    }
+    for says, content in wrong.items():
+        note.write_text(json.dumps(content))
+        with pytest.raises(FormatError, match=says) as caught:
+            tally_files([path])
+        assert str(caught.value).startswith(f"{note} is no note of how {path} was made")
+    for broken in (b"{", b"\xff", b'{"a": NaN}'):
+        note.write_bytes(broken)
+        with pytest.raises(FormatError, match="is no note"):
+            tally_files([path])
+
+
+def test_a_file_that_is_missing_is_named_and_not_its_note(tmp_path):
+    _write(tmp_path / "r.csv")
+    (tmp_path / "r.csv").unlink()
+    with pytest.raises(FileError, match=r"there is no file .*r\.csv$"):
+        tally_files([tmp_path / "r.csv"])
+
+
+def test_a_file_that_was_cut_or_grew_is_noticed(tmp_path):
+    path = tmp_path / "r.csv"
+    _write(path)
+    for lines, n in (("report\n0\n3\n", 2), ("report\n0\n3\n3\n1\n1\n", 5)):
+        path.write_text(lines)
+        with pytest.raises(ReportError, match=f"has {n} reports, and its note says 4"):
+            tally_files([path])
+
+
+def test_a_mechanism_that_contradicts_the_note_is_refused(tmp_path):
+    _write(tmp_path / "r.csv")
+    for other in (BiSample(1, 17, 91), BiSample(2, 17, 90), KRandomizedResponse(1, ["a", "b"])):
+        with pytest.raises(ParameterError, match=r"were made by .*17 to 90.*, says their note, and not by"):
+            tally_files([tmp_path / "r.csv"], mechanism=other)
+    assert tally_files([tmp_path / "r.csv"], mechanism=BiSample(1, 17, 90))[1].n == 4
+
+
+# --- Several files ----------------------------------------------------------------------------------
+
+
+def test_files_of_one_mechanism_add_up_with_notes_or_without(tmp_path):
+    paths = [tmp_path / name for name in ("a.csv", "b.parquet", "c.csv")]
+    for i, path in enumerate(paths):
+        _write(path, codes=CODES[: i + 2])
+    paths[2].with_name("c.csv.json").unlink()
+    told = []
+    mechanism, tally = tally_files(paths, mechanism=AGES, progress=told.append)
+    assert mechanism == AGES
+    assert tally == AGES.tally([0, 3, 0, 3, 3, 0, 3, 3, 1])
+    assert told == pytest.approx([1 / 3, 2 / 3, 1])
+    with pytest.raises(FileError, match=r"there is no .*c\.csv\.json to say"):
+        tally_files(paths)
+
+
+def test_files_that_do_not_add_up_are_both_named(tmp_path):
+    a, b, c, d = (tmp_path / f"{name}.csv" for name in "abcd")
+    _write(a)
+    _write(b, BiSample(epsilon=1, lower=0, upper=90))
+    _write(c, simulated=True)
+    _write(d, simulated=True)
+    with pytest.raises(ReportError, match=rf"{a} was made by .*17 to 90.*, and {b} by .*0 to 90"):
+        tally_files([a, b])
+    for pair in ((a, c), (c, a)):
+        with pytest.raises(ReportError, match=rf"{c} was made with a seed, and {a} was not"):
+            tally_files(pair)
+    assert tally_files([c, d])[1].subject == SIMULATED
+
+
+def test_a_file_that_is_named_twice_is_not_counted_double(tmp_path, monkeypatch):
+    _write(tmp_path / "a.csv")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match="is named twice"):
+        tally_files(["a.csv", tmp_path / "a.csv"])
+    with pytest.raises(ParameterError, match="one file of reports or more"):
+        tally_files([])
+
+
+def test_a_code_that_the_mechanism_lacks_is_named_by_its_row_in_any_piece(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("report\n" + "0\n" * 140_000 + "4\n")
+    with pytest.raises(ReportError, match=rf"row 140,001 \(the header not counted\) of {path} is no report"):
+        tally_files([path], mechanism=AGES)

@@ -170,7 +170,7 @@ def dithered_rows(epsilon, levels, steps):
     return np.hstack([response[j] for j in level])
 
 
-def _dithered(epsilon, height, levels, steps):  # noqa: ARG001
+def _dithered(epsilon, height, levels, steps, **expected):  # noqa: ARG001
     return dithered_rows(epsilon, levels, steps)
 
 
@@ -178,6 +178,7 @@ def _dithered(epsilon, height, levels, steps):  # noqa: ARG001
 FORMS = {
     "bisample": _bisample,
     "dithered": _dithered,
+    "focused": _dithered,
     "harmony": _k_rr,
     "k-rr": _k_rr,
     "privkv": _privkv,

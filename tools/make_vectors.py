@@ -54,6 +54,7 @@ NAMED: dict[str, list[Data]] = {
         {"epsilon": 2, "lower": 17, "upper": 90},
         {"epsilon": 4, "lower": 0.1, "upper": 0.3, "levels": 4, "steps": 3},
     ],
+    "focused": [{"epsilon": 3, "lower": 0, "upper": 120, "mean": 42.5, "spread": 12, "steps": 5}],
     "rr": [{"epsilon": 1, "options": [False, True]}, {"epsilon": 0.1, "options": ["no", "yes"]}],
     "k-rr": [
         {"epsilon": 1, "options": ["tea", "coffee"]},

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .catalogue import (
         BiSample,
         DitheredResponse,
+        FocusedResponse,
         Harmony,
         KRandomizedResponse,
         PrivKV,
@@ -49,6 +50,7 @@ _HOMES = {
     "bisample.catalogue": (
         "BiSample",
         "DitheredResponse",
+        "FocusedResponse",
         "Harmony",
         "KRandomizedResponse",
         "PrivKV",
@@ -78,6 +80,7 @@ __all__ = [
     "DitheredResponse",
     "Estimate",
     "FileError",
+    "FocusedResponse",
     "FormatError",
     "Harmony",
     "KRandomizedResponse",

@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal
 
 from bisample.errors import ParameterError
 from bisample.protocol.canonical import decimal_text
-from bisample.protocol.domain import Domain, Options, Range
-from bisample.protocol.exact import TOTAL, check_epsilon, exp_bounds, whole
+from bisample.protocol.domain import LARGEST_ANCHOR, Domain, Options, Range
+from bisample.protocol.exact import TOTAL, check_epsilon, exp_bounds, real, whole
 from bisample.protocol.mechanism import Mechanism, Provenance
 from bisample.protocol.table import MAX_CODES, Table
 
@@ -29,6 +30,7 @@ __all__ = [
     "BiSample",
     "DitheredResponse",
     "Entry",
+    "FocusedResponse",
     "Harmony",
     "KRandomizedResponse",
     "Parameter",
@@ -181,6 +183,80 @@ def _dithered(epsilon: float, levels: int, steps: int) -> Table:
     )
 
 
+def FocusedResponse(
+    epsilon: float,
+    lower: float = -1.0,
+    upper: float = 1.0,
+    mean: float | None = None,
+    spread: float | None = None,
+    levels: int | None = None,
+    steps: int | None = None,
+) -> Mechanism:
+    """The dithered response with its levels where answers are expected: around `mean`, `spread` wide.
+
+    From epsilon = 2 up, and where the guess is right, the mean's error is smaller; where it is wrong it is
+    larger. The table is the dithered response's to the last integer, so that epsilon, unbiasedness and the
+    answer rate's error do not depend on the guess; only the anchors, the numbers that rows stand for, do:
+    the steps divide each gap between two levels evenly. The guess is published. Take it from public
+    statistics or from a former private estimate, never from raw answers. Without one the levels are the
+    dithered response's.
+
+    >>> FocusedResponse(epsilon=4, lower=0, upper=100, mean=75, spread=5).domain.values[::16].round(1)
+    array([  0. ,  65.2,  77.3, 100. ])
+    """
+    levels, steps = _levels_and_steps(epsilon, levels, steps)
+    whole_range = Range(lower, upper)
+    low, high = whole_range.lower, whole_range.upper
+    centre, half = (high + low) / 2, (high - low) / 2
+    told = {name: value for name, value in (("mean", mean), ("spread", spread)) if value is not None}
+    expected = real(told.get("mean", centre))
+    around = real(told.get("spread", half / math.sqrt(3)))  # that of answers spread evenly
+    if not low <= expected <= high:
+        raise ParameterError(f"mean must lie in [{low:.15g}, {high:.15g}], not {mean!r}")
+    if not 0 <= around <= high - low:
+        raise ParameterError(f"spread must be from 0 to upper - lower, {high - low:.15g}, not {spread!r}")
+    size = LARGEST_ANCHOR // steps  # of the range, in units that every gap's steps divide
+    found = _focused_levels(levels, (expected - centre) / half, around / half)
+    knots = [round((x + 1) / 2 * size) for x in found]
+    anchors = [a * steps + u * (b - a) for a, b in pairwise(knots) for u in range(steps)]
+    return _made(
+        "focused",
+        _dithered(check_epsilon(epsilon), levels, steps),
+        Range(lower, upper, [*anchors, knots[-1] * steps]),
+        epsilon=epsilon,
+        **{name: decimal_text(value, name) for name, value in told.items()},
+        levels=levels,
+        steps=steps,
+    )
+
+
+def _focused_levels(k: int, mean: float, spread: float) -> list[float]:
+    """Where in [-1, 1] the k levels lie: both ends, and the others around 0.85 * mean.
+
+    >>> _focused_levels(3, 0.5, 0.1), [round(x, 3) for x in _focused_levels(4, 0.5, 0.1)]
+    ([-1.0, 0.425, 1.0], [-1.0, 0.305, 0.545, 1.0])
+    """
+    # 0.85 and 0.3 minimise the variance for normal answers; a guess narrower than 0.05 is too bold.
+    centre = 0.85 * mean
+    if k == 2:
+        return [-1.0, 1.0]
+    if k == 3:
+        return [-1.0, min(max(centre, -0.9), 0.9), 1.0]
+    reach = min(0.3 * k * max(spread, 0.05), (k - 3) / (k - 1))
+    low, high = centre - reach, centre + reach
+    half_gap = reach / (k - 3)
+    # Where a side has no room for half a gap, the levels begin with the end itself.
+    if low - half_gap < -1:
+        return [*_evenly(-1.0, high, k - 1), 1.0]
+    if high + half_gap > 1:
+        return [-1.0, *_evenly(low, 1.0, k - 1)]
+    return [-1.0, *_evenly(low, high, k - 2), 1.0]
+
+
+def _evenly(start: float, end: float, count: int) -> list[float]:
+    return [start + (end - start) * i / (count - 1) for i in range(count)]
+
+
 def RandomizedResponse(epsilon: float, options: Sequence[object] = (False, True)) -> Mechanism:
     """Warner's randomized response to a yes/no question; it has no code for a refusal.
 
@@ -250,12 +326,19 @@ _DITHERING = (
     Parameter("steps", int, "1 to 85", "16, or what fits a byte", "steps of the public threshold"),
 )
 
+_FOCUS = (
+    Parameter("mean", float, "from lower to upper", "the middle", "where answers are expected"),
+    Parameter("spread", float, "0 to upper - lower", "evenly spread", "their standard deviation"),
+    *_DITHERING,
+)
+
 CATALOGUE: Mapping[str, Entry] = MappingProxyType(
     {
         entry.name: entry
         for entry in (
             Entry("bisample", BiSample, "range", True, "the paper's BiSample-MD: best below epsilon = 1"),
             Entry("dithered", DitheredResponse, "range", True, "ours: best from epsilon = 1 up", _DITHERING),
+            Entry("focused", FocusedResponse, "range", True, "ours: where answers are expected", _FOCUS),
             Entry("three-state", ThreeState, "range", True, "for the missing rate"),
             Entry("privkv", PrivKV, "range", True, "the paper's rival, estimated without bias"),
             Entry("harmony", Harmony, "range", False, "where everybody answers"),
@@ -290,7 +373,7 @@ def build(name: str, **parameters: Any) -> Mechanism:
 # --- What the builders share ------------------------------------------------------------------------
 
 
-def _made(name: str, table: Table, domain: Domain, *, epsilon: float, **parameters: int) -> Mechanism:
+def _made(name: str, table: Table, domain: Domain, *, epsilon: float, **parameters: Any) -> Mechanism:
     """A mechanism with its provenance; nothing is released without proof."""
     asked = check_epsilon(epsilon)
     if not table.satisfies(asked):  # no assert, which python -O would leave out

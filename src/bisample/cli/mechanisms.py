@@ -39,7 +39,7 @@ def mechanism_options(*, required: bool) -> list[click.Option]:
     """The options that say which mechanism; `required` where no note can say it.
 
     >>> [option.name for option in mechanism_options(required=True)]
-    ['mechanism', 'epsilon', 'lower', 'upper', 'options', 'levels', 'steps']
+    ['mechanism', 'epsilon', 'lower', 'upper', 'options', 'levels', 'steps', 'mean', 'spread']
     """
     from bisample.catalogue import CATALOGUE
 

@@ -169,13 +169,17 @@ _NAMED = (
 )
 
 
+# Without a guess it is the dithered response, and the guess would be ours.
+_LEFT_OUT = {"focused"}
+
+
 def all_contestants() -> tuple[Contestant, ...]:
     """Those named here, and every other mechanism of the catalogue for numbers with refusals.
 
     >>> [c.label for c in all_contestants() if c.origin != "paper"][:3]
     ['HM-TOP', 'HM-RND', 'Three-state']
     """
-    named = {c.name for c in _NAMED}
+    named = {c.name for c in _NAMED} | _LEFT_OUT
     others = [
         Contestant(name, name.capitalize(), partial(_table, entry.builder), origin="added")
         for name, entry in sorted(CATALOGUE.items())

@@ -1,6 +1,7 @@
 """Hypothesis strategies: what people hold, what analysts have, and what must be refused."""
 
 import math
+import unicodedata
 
 import numpy as np
 from hypothesis import strategies as st
@@ -30,12 +31,17 @@ def number_mechanisms(draw):
     return draw(st.sampled_from(NUMBER_BUILDERS))(draw(epsilons), *draw(ranges()))
 
 
+options_texts = st.text(max_size=5).filter(
+    lambda text: text and text == text.strip() and all(unicodedata.category(sign) != "Cc" for sign in text)
+)
+
+
 @st.composite
 def choice_mechanisms(draw):
     """Any mechanism for choices in the catalogue, with any options."""
     if draw(st.booleans()):
         return RandomizedResponse(draw(epsilons))
-    options = draw(st.lists(st.text(max_size=5), min_size=2, max_size=9, unique=True))
+    options = draw(st.lists(options_texts, min_size=2, max_size=9, unique=True))
     return KRandomizedResponse(draw(epsilons), options)
 
 

@@ -284,7 +284,7 @@ def test_a_number_is_in_the_range_or_refused_never_both(value, span):
         assert mechanism.privatize(value, clip=True) in range(4)
 
 
-@given(st.text(min_size=1), st.lists(st.text(max_size=4), min_size=2, max_size=5, unique=True))
+@given(st.text(min_size=1), st.lists(own.options_texts, min_size=2, max_size=5, unique=True))
 def test_a_text_is_an_option_or_refused_and_not_shown(answer, options):
     mechanism = KRandomizedResponse(1.0, options)
     if answer in options:

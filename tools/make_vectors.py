@@ -60,7 +60,7 @@ NAMED: dict[str, list[Data]] = {
         {"epsilon": 1, "options": ["tea", "coffee"]},
         {
             "epsilon": 2,
-            "options": [0, 1, 2.5, True, "\u00e9", "e\u0301", "\u8336", "\U0001f375", '"\\/\n\x7f'],
+            "options": [0, 1, 2.5, True, "\u00e9", "e\u0301", "\u8336", "\U0001f375", '"\\/'],
         },
         {"epsilon": 0.1, "options": [f"option {i}" for i in range(1, 21)]},
     ],

@@ -115,7 +115,6 @@ def test_an_unknown_code_is_found_at_its_index_and_not_shown(code, at):
     [
         [0.0, 1.0],
         ["0", "3"],
-        [True, False],
         [0, None],
         [[0, 1], [2, 3]],
         [[0], [1, 2]],
@@ -427,3 +426,9 @@ def test_a_tally_prints_what_it_counts():
     assert repr(AGES.tally(CODES)) == f"<Tally: 4 reports, 4 codes, mechanism {AGES.digest[:8]}>"
     assert repr(AGES.tally([0], {"country": "CN"})).startswith("<Tally of country = CN: 1 report, 4 codes,")
     assert "1,000,000 reports" in repr(AGES.tally_of([10**6, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("reports", [[True, False], [0, True], (np.True_, 3)])
+def test_truth_values_are_no_codes(reports):
+    with pytest.raises(ReportError, match="not true or false"):
+        BiSample(1).tally(reports)

@@ -1,6 +1,8 @@
 """What each command prints, and what it says where it cannot."""
 
+import itertools
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +21,11 @@ RANGE = ("--epsilon", 2, "--lower", 17, "--upper", 90)
 TEA = ("--mechanism", "k-rr", "--epsilon", 2, "--option", "tea", "--option", "coffee")
 
 
+def _refusals(done):
+    """How many refusals a run of privatize says it has read: the number that only standard error has."""
+    return int(re.search(r"answers read, ([\d,]+) of them", done.err)[1].replace(",", ""))
+
+
 def _names(folder):
     return {path.name for path in folder.iterdir()}
 
@@ -32,8 +39,8 @@ def test_a_column_of_numbers_goes_to_reports_and_to_an_estimate_near_the_truth(
 ):
     out = tmp_path / f"reports{suffix}"
     done = bisample("privatize", people.path, "--column", "age", *RANGE, "--out", out, "--seed", 1)
-    assert (done.code, done.err) == (0, "")
-    assert f"20,000 reports in {out}, {people.refusals:,} of them from empty cells (refusals)" in done.out
+    assert done.code == 0
+    assert f"20,000 reports in {out}\n" in done.out
     assert "a simulation, which protects nobody" in done.out
     found = bisample("estimate", out, "--json").json
     assert found["n"] == 20_000
@@ -44,9 +51,11 @@ def test_a_column_of_numbers_goes_to_reports_and_to_an_estimate_near_the_truth(
 def test_a_column_of_options_goes_to_proportions(bisample, people, tmp_path):
     out = tmp_path / "reports.csv"
     done = bisample("privatize", people.path, "--column", "drink", *TEA, "--out", out, "--seed", 1, "--json")
-    assert done.json["refusals"] == people.refusals
-    assert Tally.from_dict(done.json["tally"]).n == done.json["reports"] == 20_000
+    tally = Tally.from_dict(done.json["tally"])
+    assert tally.n == done.json["reports"] == 20_000
+    assert tally.subject == {"question": "drink", "simulated": "with a seed"}
     found = bisample("estimate", out, "--json").json
+    assert found["question"] == "drink"
     assert abs(found["proportions"]["tea"] - people.tea) < 4 * found["proportions_error"]["tea"]
 
 
@@ -57,16 +66,16 @@ def test_csv_and_parquet_answers_give_the_same_reports(bisample, people, tmp_pat
     said = {}
     for source in (people.path, tmp_path / "numbers.parquet", tmp_path / "texts.parquet"):
         done = bisample("privatize", source, "--column", "age", *RANGE, "--out", "-", "--seed", 5)
-        said[source] = (done.out, f"{people.refusals:,} of them" in done.err)
+        said[source] = (done.out, _refusals(done))
     assert len(set(said.values())) == 1
-    assert said[people.path][1]
+    assert said[people.path][1] == people.refusals
 
 
 def test_missing_numbers_are_counted_however_they_are_written(bisample, tmp_path):
     path = tmp_path / "ages.parquet"
     pd.DataFrame({"age": [31.0, np.nan, 45.0, None]}).to_parquet(path)
     done = bisample("privatize", path, "--column", "age", *RANGE, "--out", tmp_path / "o.csv", "--json")
-    assert (done.json["reports"], done.json["refusals"]) == (4, 2)
+    assert (done.json["reports"], _refusals(done)) == (4, 2)
     done = bisample(
         "privatize",
         "-",
@@ -78,7 +87,20 @@ def test_missing_numbers_are_counted_however_they_are_written(bisample, tmp_path
         "--json",
         stdin="age\n-nan\nnan\n31\n",
     )
-    assert (done.json["reports"], done.json["refusals"]) == (3, 2)
+    assert (done.json["reports"], _refusals(done)) == (3, 2)
+
+
+@pytest.mark.parametrize("mode", [[], ["--json"]], ids=["text", "json"])
+def test_whether_one_person_declined_is_in_nothing_that_travels_with_the_reports(bisample, tmp_path, mode):
+    """One person's answer and refusal can give one code: then all that is written has to be the same."""
+    out, travels = tmp_path / "one.csv", {"31": set(), "NA": set()}
+    for answer, seed in itertools.product(travels, range(10)):
+        arguments = ("--column", "age", *RANGE, "--seed", seed, "--out", out, *mode)
+        done = bisample("privatize", "-", *arguments, stdin=f"age\n{answer}\n")
+        assert _refusals(done) == (answer == "NA")
+        travels[answer].add((out.read_text(), (tmp_path / "one.csv.json").read_text(), done.out))
+    assert travels["31"] & travels["NA"]
+    assert not any("refus" in said for _, _, said in travels["31"] | travels["NA"])
 
 
 def test_without_a_seed_two_runs_differ_and_the_note_says_so(bisample, people, tmp_path):
@@ -88,10 +110,13 @@ def test_without_a_seed_two_runs_differ_and_the_note_says_so(bisample, people, t
         bisample("privatize", people.path, "--column", "age", *RANGE, "--out", out)
         texts.append(out.read_text())
         note = json.loads((tmp_path / f"{name}.json").read_text())
-        assert note["simulated"] is False
-        assert note["reports"] == 20_000
-        assert note["format"] == "bisample-reports/2"
-        assert Mechanism.from_dict(note["mechanism"]) == build("bisample", epsilon=2, lower=17, upper=90)
+        mechanism = build("bisample", epsilon=2, lower=17, upper=90)
+        codes = [int(line) for line in texts[-1].split()[1:]]
+        assert note == {
+            "format": "bisample-reports/2",
+            "mechanism": mechanism.to_dict(),
+            "tally": mechanism.tally(codes, {"question": "age"}).to_dict(),
+        }
     assert texts[0] != texts[1]
     lines = texts[0].split()
     assert lines[0] == "report"
@@ -104,7 +129,7 @@ def test_an_option_may_be_called_none(bisample, tmp_path):
     path.write_text("id,children\n" + "1,none\n" * 700 + "2,some\n" * 200 + "3,\n4,NA\n" * 50)
     choice = ["--mechanism", "k-rr", "--epsilon", 20, "--option", "none", "--option", "some"]
     done = bisample("privatize", path, "--column", "children", *choice, "--out", out, "--seed", 1)
-    assert "100 of them from empty cells" in done.out
+    assert _refusals(done) == 100
     assert np.bincount([int(line) for line in out.read_text().split()[1:]]).tolist() == [700, 200, 100]
 
 
@@ -114,15 +139,47 @@ def test_files_add_up(bisample, made):
     assert both["n"] == 800
     lines = a.read_text() + b.read_text().removeprefix("report\n")
     together = bisample("estimate", "-", *RANGE, "--json", stdin=lines).json
-    assert both == together
+    assert both == together | {"question": "age", "subject": {"question": "age"}}
+
+
+def test_two_questions_are_not_pooled(bisample, tmp_path):
+    """Of one range at one epsilon: nothing but the column tells the reports apart."""
+    (tmp_path / "people.csv").write_text("age,km\n" + "31,80\n45,20\n" * 50)
+    files = []
+    for column in ("age", "km"):
+        files.append(tmp_path / f"{column}.csv")
+        arguments = ("--column", column, *RANGE, "--out", files[-1])
+        assert bisample("privatize", tmp_path / "people.csv", *arguments).code == 0
+    done = bisample("estimate", *files)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"bisample: {files[0]} and {files[1]} do not add up, estimate each: a tally of question = age does"
+        " not add to one of question = km: pool them by Tally.pooled if they may be one\n"
+    )
+    assert bisample("estimate", files[1]).out.startswith("km: bisample, epsilon = 2, 100 reports\n")
 
 
 def test_an_estimate_says_that_the_reports_were_simulated(bisample, made):
     a, b = made("a.csv", "--seed", 1), made("b.csv", "--seed", 2)
     assert bisample("estimate", a, b).out.endswith("  (made with a seed: a simulation)\n")
-    assert bisample("estimate", a, "--json").json["subject"] == {"simulated": "with a seed"}
-    real = bisample("estimate", made("real.csv"))
-    assert "simulat" not in real.out
+    assert bisample("estimate", a, "--json").json["subject"]["simulated"] == "with a seed"
+    real = made("real.csv")
+    assert "simulat" not in bisample("estimate", real).out
+    done = bisample("estimate", real, "--simulated")
+    assert done.code == 2
+    assert done.err.startswith("bisample: --simulated is for reports without a note")
+
+
+def test_reports_without_a_note_are_called_simulated_by_an_option(bisample):
+    arguments = ("privatize", "-", "--column", "age", *RANGE, "--out", "-")
+    made = bisample(*arguments, "--seed", 1, stdin="age\n31\n45\n")
+    assert made.err.endswith("\nno note says so: estimate them with --simulated\n")
+    assert "--simulated" not in bisample(*arguments, stdin="age\n31\n45\n").err
+    done = bisample("estimate", "-", *RANGE, "--simulated", stdin=made.out)
+    assert done.out.endswith("  (made with a seed: a simulation)\n")
+    done = bisample("estimate", "-", *RANGE, "--simulated", "--json", stdin=made.out)
+    assert done.json["subject"] == {"simulated": "with a seed"}
+    assert "simulat" not in bisample("estimate", "-", *RANGE, stdin=made.out).out
 
 
 def test_projected_estimates_are_possible(bisample, made):
@@ -142,8 +199,7 @@ def test_estimate_needs_the_note_and_no_builder(bisample, tmp_path):
     note = {
         "format": "bisample-reports/2",
         "mechanism": mechanism.to_dict(),
-        "reports": 30,
-        "simulated": False,
+        "tally": mechanism.tally_of([10, 10, 10]).to_dict(),
     }
     (tmp_path / "own.csv.json").write_text(json.dumps(note, indent=2))
     done = bisample("estimate", tmp_path / "own.csv")
@@ -156,7 +212,8 @@ def test_all_missing_and_empty_files_are_estimated_as_far_as_can_be(bisample, tm
         path, out = tmp_path / name, tmp_path / f"out-{name}"
         path.write_text("age,x\n" + ",1\n" * lines)
         done = bisample("privatize", path, "--column", "age", *RANGE, "--out", out, "--seed", 2)
-        assert f"{lines:,} reports in {out}, {lines:,} of them" in done.out
+        assert f"{lines:,} reports in {out}\n" in done.out
+        assert _refusals(done) == lines
         found = bisample("estimate", out, "--json").json
         assert found["n"] == lines
         assert found["mean_interval"][0] <= found["mean_interval"][1]
@@ -173,7 +230,10 @@ def test_a_dash_is_standard_input_and_output(bisample, tmp_path, monkeypatch):
     assert made.code == 0
     assert made.out.startswith("report\n")
     assert len(made.out.split()) == 4
-    assert made.err == "3 reports, 1 of them from empty cells (refusals)\nmade with secure randomness\n"
+    assert made.err == (
+        "3 answers read, 1 of them empty cells (refusals): this is not protected, keep it to yourself\n"
+        "3 reports\nmade with secure randomness\n"
+    )
     assert _names(tmp_path) == set()
     done = bisample("estimate", "-", *RANGE, "--json", stdin=made.out)
     assert done.json["n"] == 3
@@ -300,7 +360,10 @@ def test_what_is_no_report_is_named_by_its_row_and_not_shown(bisample, tmp_path,
         ),
         (["privatize", "{path}", "--column", "age", *RANGE, "--option", "a"], "and no options"),
         (["privatize", "{path}", "--column", "drink", *TEA[:4]], "k-rr needs "),
-        (["privatize", "{path}", "--column", "age", *RANGE, "--seed", -1], "an integer from 0"),
+        (
+            ["privatize", "{path}", "--column", "age", *RANGE, "--seed", -1],
+            "--seed must be an integer from 0, not -1",
+        ),
         (["estimate", "{path}", "--lower", 0], "--lower and --upper are needed"),
         (["estimate", "{path}", "--lower", 0, "--upper", 1], "bisample needs epsilon"),
         (["estimate", "{path}"], "to say how the reports were made: name their mechanism (--mechanism, "),

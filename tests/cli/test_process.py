@@ -59,7 +59,7 @@ def test_two_commands_make_a_pipe(started, tmp_path):
     first.stdin.close()
     found, error = second.communicate(timeout=20)
     assert (first.wait(), second.returncode, error) == (0, 0, b"")
-    assert b"10,001 reports, 5,000 of them from empty cells" in first.stderr.read()
+    assert b"10,001 answers read, 5,000 of them empty cells" in first.stderr.read()
     assert json.loads(found)["n"] == 10_001
     assert list(tmp_path.iterdir()) == []
     first.stdout.close()
@@ -87,7 +87,7 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(started, tmp_path):
     answers.write_text("age\n" + "31\n" * 300_000)
     arguments = ("privatize", answers, "--column", "age", *RANGE, "--out", tmp_path / "r.csv")
     process = started(*arguments)
-    assert process.communicate(timeout=20)[1] == b""
+    assert b"privatizing" not in process.communicate(timeout=20)[1]
     terminal, end = pty.openpty()
     termios.tcsetwinsize(end, (24, 80))
     process = started(*arguments, stderr=end, env={"TERM": "xterm"})

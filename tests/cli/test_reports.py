@@ -16,13 +16,14 @@ from bisample.cli.reports import read_note, tally_files, write_reports
 
 AGES = BiSample(epsilon=1, lower=17, upper=90)
 CODES = np.array([0, 3, 3, 1], dtype=np.uint8)
+AGE = {"question": "age"}
 
 
-def _write(path, mechanism=AGES, codes=CODES, *, simulated=False, answers=None):
-    with write_reports(path, mechanism, simulated=simulated, answers=answers) as writer:
+def _write(path, mechanism=AGES, codes=CODES, *, subject=AGE, answers=None):
+    with write_reports(path, mechanism, subject, answers=answers) as writer:
         writer.write(codes[:2])
         writer.write(codes[2:])
-        assert writer.n == len(codes)
+        assert writer.tally == mechanism.tally(codes, subject)
 
 
 def _contents(folder):
@@ -35,9 +36,9 @@ def test_what_is_written_is_read(tmp_path, name):
     assert sorted(_contents(tmp_path)) == [name, f"{name}.json"]
     mechanism, tally = tally_files([tmp_path / name])
     assert mechanism == AGES
-    assert tally == AGES.tally(CODES)
+    assert tally == AGES.tally(CODES, AGE)
     note = read_note(tmp_path / name)
-    assert (note.mechanism, note.reports, note.simulated) == (AGES, 4, False)
+    assert (note.mechanism, note.tally) == (AGES, tally)
 
 
 def test_files_have_the_permissions_of_any_new_file(tmp_path):
@@ -60,7 +61,7 @@ def test_files_with_any_other_name_are_left_alone(tmp_path, name):
     answers.write_text("age\n31\n")
     _write(tmp_path / "y.csv", answers=answers)
     assert answers.read_text() == "age\n31\n"
-    with pytest.raises(RuntimeError), write_reports(tmp_path / "y.csv", AGES, simulated=False):
+    with pytest.raises(RuntimeError), write_reports(tmp_path / "y.csv", AGES):
         raise RuntimeError
     assert answers.read_text() == "age\n31\n"
 
@@ -77,7 +78,7 @@ def test_a_file_in_the_place_of_the_note_that_is_none_is_left_alone(tmp_path, co
 def test_a_file_that_comes_into_the_place_of_the_note_meanwhile_is_left_alone(tmp_path):
     with (
         pytest.raises(FileError, match="is in the place of the note"),
-        write_reports(tmp_path / "z.csv", AGES, simulated=False),
+        write_reports(tmp_path / "z.csv", AGES),
     ):
         (tmp_path / "z.csv.json").write_text("mine")
     assert _contents(tmp_path) == {"z.csv.json": b"mine"}
@@ -87,7 +88,7 @@ def test_a_note_of_an_older_version_or_in_another_layout_makes_room(tmp_path):
     for old in ('{\n  "format": "bisample-reports/1",\n  "reports": 1\n}', '{"format":"bisample-reports/3"}'):
         (tmp_path / "z.csv.json").write_text(old)
         _write(tmp_path / "z.csv")
-        assert read_note(tmp_path / "z.csv").reports == 4
+        assert read_note(tmp_path / "z.csv").tally.n == 4
 
 
 def test_reports_never_take_the_place_of_answers_notes_folders_or_devices(tmp_path):
@@ -125,7 +126,7 @@ def test_what_is_stopped_leaves_the_older_files_and_nothing_else(tmp_path, probl
     expected = FileError if isinstance(problem, OSError) else problem
 
     def stopped():
-        with write_reports(tmp_path / name, AGES, simulated=False) as writer:
+        with write_reports(tmp_path / name, AGES) as writer:
             writer.write(CODES[:1])
             raise problem
 
@@ -158,7 +159,7 @@ def test_reports_are_never_there_with_the_note_of_others(tmp_path, monkeypatch):
             except KeyboardInterrupt:
                 assert steps < 2
         note = read_note(path)
-        assert note is None or len(path.read_text().split()) == note.reports + 1
+        assert note is None or len(path.read_text().split()) == note.tally.n + 1
     assert note.mechanism == AGES
 
 
@@ -183,7 +184,7 @@ def test_of_runs_with_one_name_the_last_that_is_complete_wins_as_a_whole(tmp_pat
         one.start()
     for one in runs:
         one.join()
-    mechanism, tally = tally_files([path])  # which checks the number against the note's
+    mechanism, tally = tally_files([path])  # which checks the codes against the note's
     assert len(mechanism.domain.options) == tally.n
     assert sorted(_contents(tmp_path)) == ["r.csv", "r.csv.json"]
 
@@ -197,8 +198,18 @@ def test_a_note_that_was_changed_is_refused(tmp_path):
     right = json.loads(note.read_text())
     wrong = {
         "something was changed": {**right, "mechanism": {**right["mechanism"], "digest": "0" * 64}},
-        "the field 'reports'": {k: v for k, v in right.items() if k != "reports"},
-        "'simulated' of a note must be true or false": {**right, "simulated": 0},
+        "the field 'tally'": {k: v for k, v in right.items() if k != "tally"},
+        "'tally' of a note must be an object": {**right, "tally": 4},
+        "must have the field 'subject'": {
+            **right,
+            "tally": {k: v for k, v in right["tally"].items() if k != "subject"},
+        },
+        "that of code 2 is negative": {**right, "tally": {**right["tally"], "counts": [1, 1, -1, 3]}},
+        "has 4 counts, not 3": {**right, "tally": {**right["tally"], "counts": [1, 1, 2]}},
+        "use the mechanism that the reports were made with": {
+            **right,
+            "mechanism": BiSample(2, 17, 90).to_dict(),
+        },
         "format must be 'bisample-reports/2'": {**right, "format": "bisample-reports/1"},
         "must be an object": [1],
     }
@@ -220,13 +231,38 @@ def test_a_file_that_is_missing_is_named_and_not_its_note(tmp_path):
         tally_files([tmp_path / "r.csv"])
 
 
-def test_a_file_that_was_cut_or_grew_is_noticed(tmp_path):
+@pytest.mark.parametrize(
+    "codes",
+    [[0, 3], [0, 3, 3, 1, 1], [], [0, 3, 3, 3], [0, 3, 3, 2]],
+    ids=["cut", "grown", "empty", "one changed", "another width"],
+)
+def test_a_file_that_is_not_the_one_that_the_note_counts_is_refused(tmp_path, codes):
     path = tmp_path / "r.csv"
     _write(path)
-    for lines, n in (("report\n0\n3\n", 2), ("report\n0\n3\n3\n1\n1\n", 5)):
-        path.write_text(lines)
-        with pytest.raises(ReportError, match=f"has {n} reports, and its note says 4"):
-            tally_files([path])
+    path.write_text("\n".join(["report", *map(str, codes), ""]))
+    with pytest.raises(ReportError) as caught:
+        tally_files([path])
+    assert str(caught.value) == (
+        f"the {len(codes)} codes of {path} are not the 4 that its note counts: the file is not complete, or"
+        " not the one that the note is about"
+    )
+
+
+def test_the_order_of_the_reports_is_free(tmp_path):
+    _write(tmp_path / "r.csv")
+    (tmp_path / "r.csv").write_text("report\n3\n1\n0\n3\n")
+    assert tally_files([tmp_path / "r.csv"])[1].counts.tolist() == [1, 1, 0, 2]
+
+
+def test_reports_of_another_epsilon_copied_over_a_file_are_not_read_by_its_note(tmp_path):
+    """As many reports with the same codes: only their counts tell the files apart."""
+    answers = [31.0] * 500
+    for name, epsilon in (("a.csv", 1), ("z.csv", 4)):
+        mechanism = BiSample(epsilon, 17, 90)
+        _write(tmp_path / name, mechanism, mechanism.privatize(answers, rng=1))
+    (tmp_path / "z.csv").write_bytes((tmp_path / "a.csv").read_bytes())
+    with pytest.raises(ReportError, match=r"the 500 codes of .*z\.csv are not the 500 that its note counts"):
+        tally_files([tmp_path / "z.csv"])
 
 
 def test_a_mechanism_that_contradicts_the_note_is_refused(tmp_path):
@@ -240,32 +276,66 @@ def test_a_mechanism_that_contradicts_the_note_is_refused(tmp_path):
 # --- Several files ----------------------------------------------------------------------------------
 
 
-def test_files_of_one_mechanism_add_up_with_notes_or_without(tmp_path):
+@pytest.mark.parametrize("noted", [True, False])
+def test_files_of_one_mechanism_and_subject_add_up_with_notes_or_without(tmp_path, noted):
     paths = [tmp_path / name for name in ("a.csv", "b.parquet", "c.csv")]
     for i, path in enumerate(paths):
         _write(path, codes=CODES[: i + 2])
-    paths[2].with_name("c.csv.json").unlink()
+        if not noted:
+            path.with_name(f"{path.name}.json").unlink()
     told = []
     mechanism, tally = tally_files(paths, mechanism=AGES, progress=told.append)
     assert mechanism == AGES
-    assert tally == AGES.tally([0, 3, 0, 3, 3, 0, 3, 3, 1])
+    assert tally == AGES.tally([0, 3, 0, 3, 3, 0, 3, 3, 1], AGE if noted else None)
     assert told == pytest.approx([1 / 3, 2 / 3, 1])
+
+
+def test_without_a_note_the_mechanism_has_to_be_named(tmp_path):
+    _write(tmp_path / "c.csv")
+    (tmp_path / "c.csv.json").unlink()
     with pytest.raises(FileError, match=r"there is no .*c\.csv\.json to say"):
-        tally_files(paths)
+        tally_files([tmp_path / "c.csv"])
 
 
-def test_files_that_do_not_add_up_are_both_named(tmp_path):
-    a, b, c, d = (tmp_path / f"{name}.csv" for name in "abcd")
+def test_files_of_two_mechanisms_are_both_named(tmp_path):
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
     _write(a)
     _write(b, BiSample(epsilon=1, lower=0, upper=90))
-    _write(c, simulated=True)
-    _write(d, simulated=True)
     with pytest.raises(ReportError, match=rf"{a} was made by .*17 to 90.*, and {b} by .*0 to 90"):
         tally_files([a, b])
-    for pair in ((a, c), (c, a)):
-        with pytest.raises(ReportError, match=rf"{c} was made with a seed, and {a} was not"):
-            tally_files(pair)
-    assert tally_files([c, d])[1].subject == SIMULATED
+
+
+@pytest.mark.parametrize(
+    ("subject", "shown"),
+    [
+        ({"question": "km"}, "question = km"),
+        (AGE | SIMULATED, "question = age, simulated = with a seed"),
+        (None, "no subject"),
+    ],
+)
+def test_files_of_two_subjects_are_both_named_and_not_added_up(tmp_path, subject, shown):
+    a, b, c = (tmp_path / f"{name}.csv" for name in "abc")
+    _write(a)
+    _write(b, subject=subject)
+    _write(c, subject=subject)
+    for (one, its), (other, others) in itertools.permutations([(a, "question = age"), (b, shown)]):
+        with pytest.raises(ReportError) as caught:
+            tally_files([one, other])
+        assert str(caught.value) == (
+            f"{one} and {other} do not add up, estimate each: a tally of {its} does not add to one of"
+            f" {others}: pool them by Tally.pooled if they may be one"
+        )
+    assert tally_files([b, c])[1] == AGES.tally([*CODES, *CODES], subject)
+
+
+def test_only_where_there_is_no_note_can_reports_be_called_simulated(tmp_path):
+    path = tmp_path / "a.csv"
+    for subject in (AGE, AGE | SIMULATED):
+        _write(path, subject=subject)
+        with pytest.raises(ParameterError, match=rf"--simulated is .*, and the note of {path} says whether"):
+            tally_files([path], simulated=True)
+    (tmp_path / "a.csv.json").unlink()
+    assert tally_files([path], mechanism=AGES, simulated=True)[1] == AGES.tally(CODES, SIMULATED)
 
 
 def test_a_file_that_is_named_twice_is_not_counted_double(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def _tables():
                 for size in [2] if name == "rr" else [2, 5, 20]:
                     made = build(name, epsilon=epsilon, options=range(size))
                     yield pytest.param(made.table, id=f"{name}-{size}-{epsilon}")
-    yield pytest.param(KRandomizedResponse(1.0, range(255)).table, id="k-rr-255-1.0")
+    yield pytest.param(KRandomizedResponse(1.0, range(254)).table, id="k-rr-254-1.0")
     for name, mechanism in HANDMADE.items():
         yield pytest.param(mechanism.table, id=name)
 

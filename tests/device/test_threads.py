@@ -1,7 +1,7 @@
 """Many blocks, any number of threads: the same codes, the same first error, and no thread left behind."""
 
-import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from bisample import (
 )
 from bisample.device import drawing
 from bisample.device.drawing import BLOCK
-from bisample.device.randomness import Replay
+from bisample.device.randomness import Replay, Secure
 
 THREADS = [1, 2, 3, 7, 1000, None, np.int64(2)]
 MANY = 9 * BLOCK + 17  # enough that several threads are taken even where nobody asked for them
@@ -134,29 +134,48 @@ def test_of_different_errors_too_the_first_is_named(threads):
         Harmony(1).privatize(values, threads=threads)
 
 
-def test_a_block_that_was_taken_before_a_later_one_failed_is_still_drawn(monkeypatch):
-    """One thread holds block 0 and has not begun it when block 1 fails: 0 may fail too, and is the first."""
-    later = threading.Event()
+def test_a_block_before_one_that_failed_is_still_drawn():
+    """Block 0 is not begun before block 1 has failed: it may fail too, and is the first."""
+    failed = threading.Event()
 
-    class Slow:
-        """Counts the blocks, and keeps whoever got the first until the other has failed and comes again."""
+    class Late:
+        sequential = False
 
-        def __init__(self):
-            self._numbers = itertools.count()
-
-        def __next__(self):
-            block = next(self._numbers)
-            if block == 2:
-                later.set()
-            assert block > 0 or later.wait(20)
-            return block
+        def stream(self, block):
+            if block == 1:
+                failed.set()  # the error comes while its rows are read, just after this
+            else:
+                assert failed.wait(20)
+                time.sleep(0.2)
+            return Secure().stream(block)
 
     values = np.zeros(3 * BLOCK)
     values[[5, BLOCK + 5]] = 99
-    monkeypatch.setattr(drawing, "count", Slow)
     with pytest.raises(AnswerError) as caught:
-        BiSample(1).privatize(values, rng=1, threads=2)
+        BiSample(1).privatize(values, rng=Late(), threads=2)
     assert caught.value.index == 5
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_whatever_ends_a_thread_ends_the_call(ending):
+    """Nothing is returned whose blocks were not all drawn: old memory can hold answers."""
+
+    class Ending:
+        sequential = False
+
+        def stream(self, block):
+            if block == 5:
+                raise ending
+            return Secure().stream(block)
+
+    with pytest.raises(ending):
+        BiSample(1).privatize(np.zeros(8 * BLOCK), rng=Ending(), threads=2)
+
+
+@pytest.mark.parametrize("answer", [5e-324, 0.0, None, 1.0])
+def test_no_setting_of_numpys_tells_answers_apart(answer):
+    with np.errstate(all="raise"):
+        assert BiSample(1).privatize([answer, 0.5])[0] in range(4)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])

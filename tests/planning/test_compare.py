@@ -1,5 +1,7 @@
 """Comparison and recommendation: computed, never below the bounds, and every recommendation can be built."""
 
+import re
+
 import pytest
 
 from bisample.errors import ParameterError
@@ -53,6 +55,11 @@ def test_what_is_recommended_stands_in_the_table_with_its_parameters(epsilon, po
         ({"epsilon": 1, "answer_rate": "x"}, "answer_rate must be"),
         ({"epsilon": 1, "population": "martian"}, "population must be one of gauss"),
         ({"epsilon": 1, "population": ["gauss"]}, "population must be one of gauss"),
+        ({"epsilon": 1, "expect": 0.5}, "expect must be a mean from -1 to 1 and a spread"),
+        ({"epsilon": 1, "expect": (0.5, -1)}, "expect must be"),
+        ({"epsilon": 1, "expect": (2, 0.1)}, "expect must be"),
+        ({"epsilon": 1, "expect": ("a", "b")}, "expect must be"),
+        ({"epsilon": 1, "expect": (0.5, 0.1), "population": "gauss"}, "give one of the two"),
     ],
 )
 def test_a_recommendation_refuses_nonsense(arguments, says):
@@ -81,3 +88,22 @@ def test_the_table_shows_every_row_and_no_exponent():
     printed = str(found)
     assert all(short(row.mean) in printed for row in found.rows)
     assert "e+" not in printed
+
+
+def test_a_guess_is_offered_the_focused_response_where_it_helps_and_told_what_it_may_cost():
+    for epsilon, even, most in ((2, 1.155, 2.3), (3, 1.25, 2.9), (4, 1.66, 3.6), (6, 4.28, 11.5)):
+        advice = recommend(epsilon, expect=(0.5, 0.1))
+        assert advice.mechanism == "focused"
+        assert advice.variance < 0.99 * advice.runners_up["dithered"]
+        said = [float(x) for x in re.findall(r"([\d.]+) times", advice.why)]
+        assert said[0] == pytest.approx(even, rel=0.03)
+        assert said[0] <= said[1] <= 1.01 * most
+        mechanism = advice.build(lower=0, upper=100)
+        assert mechanism.provenance.parameters["mean"] == "75"
+        assert mechanism.provenance.parameters["spread"] == "5"
+
+
+def test_a_guess_brings_nothing_at_small_epsilon_or_for_the_missing_rate():
+    assert recommend(0.5, expect=(0.5, 0.1)).mechanism == "bisample"
+    assert recommend(1.5, expect=(0.5, 0.1)).mechanism != "focused"
+    assert recommend(4, "missing", expect=(0.5, 0.1)).mechanism == "three-state"

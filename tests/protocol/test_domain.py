@@ -178,16 +178,20 @@ def test_options_are_2_to_255_texts_that_differ(options, why):
 
 def test_a_refusal_takes_one_row():
     assert Options(range(255)).height == 256
-    assert Options(range(256), refusal=False).height == 256
-    with pytest.raises(ParameterError, match="2 to 256 options"):
-        Options(range(257), refusal=False)
+    assert Options(range(255), refusal=False).height == 255
+    with pytest.raises(ParameterError, match="2 to 255 options"):
+        Options(range(256), refusal=False)  # missing must still differ from all of them in a byte
+
+
+@pytest.mark.parametrize("option", ["", " ", " a", "a ", "a\n", "a\nb", "\x1b[8m", "\x7f", "\x85"])
+def test_options_can_be_seen(option):
+    with pytest.raises(ParameterError, match="texts that can be seen"):
+        Options(["other", option])
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("", ""),
-        (" a ", " a "),
         (np.str_("tea"), "tea"),
         (True, "true"),
         (np.False_, "false"),

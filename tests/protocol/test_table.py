@@ -276,4 +276,4 @@ def test_a_table_is_read_from_what_describes_one(data):
 
 
 def test_a_table_says_what_it_is_without_its_numbers():
-    assert repr(UNEVEN.table) == "<Table 6 rows x 5 codes, epsilon <= 1.05>"
+    assert repr(UNEVEN.table) == "<Table 6 rows x 5 codes, epsilon <= 1.046>"

@@ -56,6 +56,8 @@ def estimate(
     counts = np.array([_of(mechanism, tally).counts for tally in tallies], dtype=np.int64)
     if not len(counts):
         return []
+    if isinstance(questions, str):
+        raise ParameterError("questions must be a list of names, one a tally, not a text")
     names = list(questions or [None] * len(tallies))
     if len(names) != len(tallies):
         raise ParameterError(f"questions must be as many as tallies, {len(tallies)}, not {len(names)}")

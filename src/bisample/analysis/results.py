@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
+from bisample.protocol.exact import bound_text
+
 if TYPE_CHECKING:
     from .solve import Floats
 
@@ -123,7 +125,7 @@ class Estimate:
         said = ("question", self.question)
         about = "".join(f", {name} = {text}" for name, text in self.subject.items() if (name, text) != said)
         reports = f"{self.n:,} report{'s' * (self.n != 1)}"
-        return f"{what}{self.mechanism}, epsilon = {self.epsilon:.4g}{about}, {reports}"
+        return f"{what}{self.mechanism}, epsilon = {bound_text(self.epsilon)}{about}, {reports}"
 
     def _rate_lines(self) -> list[str]:
         return [

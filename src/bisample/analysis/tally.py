@@ -204,6 +204,8 @@ def _codes(reports: object) -> np.ndarray[Any, np.dtype[Any]]:
         return np.frombuffer(reports, dtype=np.uint8)
     if hasattr(reports, "__next__"):
         reports = list(reports)  # type: ignore[call-overload]
+    if isinstance(reports, (list, tuple)) and any(isinstance(code, (bool, np.bool_)) for code in reports):
+        raise ReportError("reports must be integer codes, not true or false: are these answers?")
     try:
         codes = np.atleast_1d(np.asarray(reports))
     except ValueError:  # ragged

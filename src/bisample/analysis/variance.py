@@ -67,6 +67,10 @@ def row_shares(domain: Domain, values: object, answer_rate: float | None = None)
     array([0.3125, 0.1875, 0.5   ])
     """
     given, missing = _held(domain, values)
+    return _shares(domain, given, _rate(domain, len(given), missing, answer_rate))
+
+
+def _shares(domain: Domain, given: Floats, rate: float) -> Floats:
     if isinstance(domain, Options):
         counts: Floats = np.bincount(given.astype(np.intp), minlength=domain.height).astype(np.float64)
     else:
@@ -76,7 +80,6 @@ def row_shares(domain: Domain, values: object, answer_rate: float | None = None)
         above = (position - anchors[below]) / (anchors[below + 1] - anchors[below])
         counts = np.bincount(below, weights=1 - above, minlength=domain.height).astype(np.float64)
         counts += np.bincount(below + 1, weights=above, minlength=domain.height)
-    rate = _rate(domain, len(given), missing, answer_rate)
     shares: Floats = counts * (rate / len(given))
     if domain.refusal:
         shares[-1] = 1 - rate
@@ -95,7 +98,7 @@ def variance(
     domain, table = mechanism.domain, mechanism.table
     given, missing = _held(domain, values)
     rate = _rate(domain, len(given), missing, answer_rate)
-    shares = row_shares(domain, values, answer_rate)
+    shares = _shares(domain, given, rate)
     if not system(table, (), targets(domain)).known.all():
         raise ParameterError(f"{mechanism!r} does not tell answers apart: no number of reports would do")
     covariance = variances(table, shares, targets(domain))

@@ -49,40 +49,54 @@ def commands() -> None:
 @click.option("--column", required=True, help="the column with the answers")
 @click.option("--out", required=True, help="the file to write: .csv or .parquet; a note goes beside it")
 @click.option("--clip", is_flag=True, help="move numbers outside the range to its nearest end")
-@click.option("--seed", type=int, help="simulate with this seed: reproducible, and not private")
+@click.option("--seed", type=int, help="simulate with this seed, from 0: reproducible, and not private")
 @_json
 def privatize(
     file: str, column: str, out: str, clip: bool, seed: int | None, as_json: bool, **told: Any
 ) -> None:
-    """Turn a column of answers into a file of reports."""
+    """Turn a column of answers into a file of reports.
+
+    How many refusals were read is printed on standard error, for whoever holds the answers alone.
+    """
     from bisample.analysis.tally import SIMULATED
     from bisample.device.randomness import generator
     from bisample.files import STANDARD, read_column
+    from bisample.protocol.exact import whole
 
     from .progress import progress
     from .reports import write_reports
 
     mechanism = mechanism_from(told, needs_range=True)
-    rng = None if seed is None else generator(seed)
-    tally, refusals = mechanism.tally([], None if rng is None else SIMULATED), 0
+    rng = None if seed is None else generator(whole(seed, 0, "--seed"))
+    subject = {"question": column, **({} if seed is None else SIMULATED)}
+    refusals = 0
     with (
         progress("privatizing", file) as update,
-        write_reports(out, mechanism, simulated=rng is not None, answers=file) as writer,
+        write_reports(out, mechanism, subject, answers=file) as writer,
     ):
         for piece in read_column(file, column, update, getattr(mechanism.domain, "options", ())):
-            reports, missing = _privatized(mechanism, piece, writer.n + 1, rng, clip)
+            reports, missing = _privatized(mechanism, piece, writer.tally.n + 1, rng, clip)
             writer.write(reports)
-            tally, refusals = tally + mechanism.tally(reports, tally.subject), refusals + missing
+            refusals += missing
+    tally = writer.tally
+    # Never on standard output: what goes there may travel with the reports, and of one person's file this
+    # number is that person's answer.
+    click.echo(
+        f"{tally.n:,} answers read, {refusals:,} of them empty cells (refusals): this is not protected,"
+        " keep it to yourself",
+        err=True,
+    )
     say = partial(click.echo, err=out == STANDARD)
     if as_json:
-        say(json.dumps({"out": out, "reports": tally.n, "refusals": refusals, "tally": tally.to_dict()}))
+        say(json.dumps({"out": out, "reports": tally.n, "tally": tally.to_dict()}))
         return
-    where = "" if out == STANDARD else f" in {out}"
-    say(f"{tally.n:,} reports{where}, {refusals:,} of them from empty cells (refusals)")
+    say(f"{tally.n:,} reports{'' if out == STANDARD else f' in {out}'}")
     say(f"made with {'secure randomness' if rng is None else 'a seed: a simulation, which protects nobody'}")
     if out != STANDARD:
         say(f"how they were made is in {out}.json: keep the two together")
         say(f"next: bisample estimate {out}")
+    elif rng is not None:
+        say("no note says so: estimate them with --simulated")
 
 
 def _privatized(
@@ -109,28 +123,33 @@ def _privatized(
 @click.option("--column", default="report", show_default=True, help="the column with the reports")
 @click.option("--level", type=float, default=0.95, show_default=True, help="the level of the intervals")
 @click.option("--projected", is_flag=True, help="move estimates into what is possible: no longer unbiased")
+@click.option("--simulated", is_flag=True, help="the reports were made with a seed, where no note says it")
 @_json
 def estimate(
-    files: tuple[str, ...], column: str, level: float, projected: bool, as_json: bool, **told: Any
+    files: tuple[str, ...],
+    column: str,
+    level: float,
+    projected: bool,
+    simulated: bool,
+    as_json: bool,
+    **told: Any,
 ) -> None:
     """Print estimates with intervals from files of reports.
 
-    Several files are added up. The note beside a file says how its reports were made; where there is
-    none, the options do.
+    Several files of one question are added up. The note beside a file says how its reports were made;
+    where there is none, the options do.
     """
-    from bisample.analysis.tally import SIMULATED
-
     from .progress import progress
     from .reports import tally_files
 
     given = mechanism_from(told, needs_range=True) if is_told(told) else None
     with progress("counting", *files) as update:
-        mechanism, tally = tally_files(files, column, mechanism=given, progress=update)
+        mechanism, tally = tally_files(files, column, mechanism=given, simulated=simulated, progress=update)
     found = mechanism.estimate(tally, level=level)
     if projected:
         found = found.projected()
     click.echo(found.to_json() if as_json else found)
-    if not as_json and tally.subject == SIMULATED:
+    if not as_json and "simulated" in tally.subject:
         click.echo("  (made with a seed: a simulation)")
 
 
@@ -174,10 +193,22 @@ def _populations() -> list[click.Option]:
     show_default=True,
     help="recommend for the mean, the missing rate, or the mean of the worst population",
 )
+@click.option(
+    "--expect",
+    type=(float, float),
+    metavar="MEAN SPREAD",
+    help="where answers are expected on the scale from -1 to 1, by public figures: for the recommendation",
+)
 @click.option("--out", help="also draw a picture: .png or .svg")
 @_json
 def compare(
-    epsilon: float, answer_rate: float, objective: Any, out: str | None, as_json: bool, population: str | None
+    epsilon: float,
+    answer_rate: float,
+    objective: Any,
+    expect: tuple[float, float] | None,
+    out: str | None,
+    as_json: bool,
+    population: str | None,
 ) -> None:
     """Print what every mechanism costs, and recommend one.
 
@@ -187,7 +218,7 @@ def compare(
     from bisample.planning import compare as planning
 
     found = planning.compare(epsilon, answer_rate, population or "gauss")
-    advice = planning.recommend(epsilon, objective, answer_rate, population)
+    advice = planning.recommend(epsilon, objective, answer_rate, population, expect)
     if out is not None:
         from .pictures import draw_comparison
 

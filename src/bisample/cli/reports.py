@@ -1,8 +1,9 @@
 """Files of reports, and the notes beside them.
 
-A note is a small JSON file with the mechanism that made the reports, so that whoever estimates need not
-be told epsilon and the range a second time, and cannot be told them wrongly. The path "-" is standard
-input and output, which have no note.
+A note is a small JSON file with the mechanism that made the reports and the tally of them, so that whoever
+estimates need not be told epsilon, the range and the question a second time, and cannot be told them
+wrongly: a file whose codes are not those of the tally is not the note's. The path "-" is standard input
+and output, which have no note.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from bisample.analysis.tally import SIMULATED, Tally
 from bisample.errors import BisampleError, FileError, FormatError, ParameterError, ReportError
 from bisample.files import (
     PARQUET,
@@ -34,9 +36,6 @@ from bisample.files import (
 )
 from bisample.protocol.canonical import canonical, parse, take
 from bisample.protocol.mechanism import Mechanism
-
-if TYPE_CHECKING:
-    from bisample.analysis.tally import Tally
 
 __all__ = ["REPORT_COLUMN", "Note", "ReportWriter", "read_note", "tally_files", "write_reports"]
 
@@ -52,39 +51,45 @@ _FORMAT = "bisample-reports/2"
 
 @contextmanager
 def write_reports(
-    path: FilePath, mechanism: Mechanism, *, simulated: bool, answers: FilePath | None = None
+    path: FilePath,
+    mechanism: Mechanism,
+    subject: Mapping[str, str] | None = None,
+    *,
+    answers: FilePath | None = None,
 ) -> Iterator[ReportWriter]:
     """A file of reports that appears only once it is complete, with the note of how they were made.
 
-    CSV, or Parquet where the name ends in .parquet; never over the file of `answers`, nor over a file in
-    the note's place that is no note. What is unfinished lies in a folder of its own beside the file, so
-    that it is in nobody's way, and goes away whatever happens.
+    `subject` says what they are about, as a tally's does. The file is CSV, or Parquet where the name ends
+    in .parquet; never over the file of `answers`, nor over a file in the note's place that is no note.
+    What is unfinished lies in a folder of its own beside the file, so that it is in nobody's way, and goes
+    away whatever happens.
 
     >>> from bisample import BiSample
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "reports.csv"
-    ...     with write_reports(path, BiSample(epsilon=1), simulated=False) as writer:
+    ...     with write_reports(path, BiSample(epsilon=1), {"question": "age"}) as writer:
     ...         writer.write(np.array([0, 3], dtype=np.uint8))
-    ...     path.read_text().split(), read_note(path).reports
-    (['report', '0', '3'], 2)
+    ...     path.read_text().split(), read_note(path).tally.counts
+    (['report', '0', '3'], array([1, 0, 0, 1]))
     """
     try:
         if path == STANDARD:
             # Nothing is sent on before all is there: who reads a part would not know that it is one.
             with tempfile.TemporaryFile() as unfinished:
-                yield _CsvWriter(unfinished)
+                yield ReportWriter(_CsvFile(unfinished), mechanism, subject)
                 unfinished.seek(0)
                 shutil.copyfileobj(unfinished, sys.stdout.buffer)
                 sys.stdout.buffer.flush()
             return
         target = Path(path)
         _check_places(target, answers)
-        kind = _ParquetWriter if target.suffix.lower() in PARQUET else _CsvWriter
+        kind = _ParquetFile if target.suffix.lower() in PARQUET else _CsvFile
         with tempfile.TemporaryDirectory(prefix=".bisample-", dir=target.parent) as folder:
             reports, note = Path(folder, "reports"), Path(folder, "note")
-            with reports.open("wb") as file, closing(kind(file)) as writer:
+            with reports.open("wb") as file, closing(kind(file)) as unpublished:
+                writer = ReportWriter(unpublished, mechanism, subject)
                 yield writer
-            note.write_bytes(_note(mechanism, writer.n, simulated))
+            note.write_bytes(_note(mechanism, writer.tally))
             with _alone_in(target.parent):
                 _check_places(target, answers)
                 # Reports for a moment without a note, never with another one's.
@@ -98,42 +103,47 @@ def write_reports(
         raise FileError(f"{where} cannot be written: {failure.strerror or failure}") from None
 
 
-class ReportWriter(Protocol):
-    """What `write_reports` gives: takes reports, in pieces, and counts them."""
+class ReportWriter:
+    """What `write_reports` gives: takes reports, in pieces, and keeps their tally."""
 
-    n: int
+    def __init__(self, file: _ReportFile, mechanism: Mechanism, subject: Mapping[str, str] | None) -> None:
+        self.tally = mechanism.tally([], subject)
+        self._file = file
+        self._mechanism = mechanism
 
     def write(self, reports: Codes) -> None:
         """Append reports."""
+        self.tally += self._mechanism.tally(reports, self.tally.subject)
+        self._file.write(reports)
 
 
-class _CsvWriter:
+class _ReportFile(Protocol):
+    def write(self, reports: Codes) -> None: ...
+
+
+class _CsvFile:
     def __init__(self, file: IO[bytes]) -> None:
-        self.n = 0
         self._file = file
         self._file.write(f"{REPORT_COLUMN}\n".encode())
         self._lines = [f"{code}\n".encode() for code in range(256)]
 
     def write(self, reports: Codes) -> None:
         self._file.write(b"".join(map(self._lines.__getitem__, reports.tobytes())))
-        self.n += len(reports)
 
     def close(self) -> None:
         self._file.flush()
 
 
-class _ParquetWriter:
+class _ParquetFile:
     def __init__(self, file: IO[bytes]) -> None:
         parquet = pyarrow_parquet()
         import pyarrow as pa
 
-        self.n = 0
         self._batch = pa.record_batch
         self._file = parquet.ParquetWriter(file, pa.schema([(REPORT_COLUMN, pa.uint8())]))
 
     def write(self, reports: Codes) -> None:
         self._file.write_batch(self._batch({REPORT_COLUMN: reports}))
-        self.n += len(reports)
 
     def close(self) -> None:
         self._file.close()
@@ -181,11 +191,10 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Note:
-    """What the note beside a file of reports says: what made them, how many, and whether in earnest."""
+    """What the note beside a file of reports says: what made them, and their tally."""
 
     mechanism: Mechanism
-    reports: int
-    simulated: bool
+    tally: Tally
 
 
 def read_note(path: FilePath) -> Note | None:
@@ -208,7 +217,7 @@ def read_note(path: FilePath) -> Note | None:
         return None
     except OSError as failed:
         raise FileError(f"{note} cannot be read: {failed.strerror or type(failed).__name__}") from None
-    except (FormatError, ParameterError) as problem:
+    except (FormatError, ParameterError, ReportError) as problem:
         raise FormatError(
             f"{note} is no note of how {path} was made ({problem}): remove it, and name the mechanism instead"
         ) from None
@@ -217,14 +226,13 @@ def read_note(path: FilePath) -> Note | None:
 def _note_from(data: Any) -> Note:
     if isinstance(data, dict) and data.get("format", _FORMAT) != _FORMAT:
         raise FormatError(f"format must be {_FORMAT!r}, not {data['format']!r}")
-    _, mechanism, reports, simulated = take(
-        data, "a note", format=str, mechanism=dict, reports=int, simulated=bool
-    )
-    return Note(Mechanism.from_dict(mechanism), reports, simulated)
+    _, described, tally = take(data, "a note", format=str, mechanism=dict, tally=dict)
+    mechanism = Mechanism.from_dict(described)
+    return Note(mechanism, Tally.from_dict(tally).of(mechanism))
 
 
-def _note(mechanism: Mechanism, reports: int, simulated: bool) -> bytes:
-    note = {"format": _FORMAT, "mechanism": mechanism.to_dict(), "reports": reports, "simulated": simulated}
+def _note(mechanism: Mechanism, tally: Tally) -> bytes:
+    note = {"format": _FORMAT, "mechanism": mechanism.to_dict(), "tally": tally.to_dict()}
     return canonical(note) + b"\n"
 
 
@@ -247,11 +255,14 @@ def tally_files(
     column: str = REPORT_COLUMN,
     *,
     mechanism: Mechanism | None = None,
+    simulated: bool = False,
     progress: Progress = lambda _: None,
 ) -> tuple[Mechanism, Tally]:
     r"""The reports of one file or several, counted and added up, and the mechanism that made them.
 
     The notes name the mechanism; `mechanism` has to be the same, and is needed where there is no note.
+    `simulated` says of reports without a note that they were made with a seed. Files add up where their
+    tallies do: of one mechanism, about one subject.
 
     >>> from bisample import BiSample
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -260,20 +271,16 @@ def tally_files(
     ...     tally_files([path], mechanism=BiSample(epsilon=1))[1].counts
     array([1, 0, 0, 2])
     """
-    from bisample.analysis.tally import Tally
-
     places = [path if path == STANDARD else Path(path).resolve() for path in paths]
-    counted: list[tuple[Mechanism, Tally]] = []
+    found: tuple[Mechanism, Tally] | None = None
     for i, path in enumerate(paths):
         if places[i] in places[:i]:
             raise ParameterError(f"{path} is named twice: its reports would count double")
-        made_by, tally = _tally_file(path, column, mechanism, partial(_overall, progress, i, len(paths)))
-        if counted:
-            _check_same(paths[0], *counted[0], path, made_by, tally)
-        counted.append((made_by, tally))
-    if not counted:
+        one = _tally_file(path, column, mechanism, simulated, partial(_overall, progress, i, len(paths)))
+        found = _added(paths[0], *found, path, *one) if found else one
+    if found is None:
         raise ParameterError("paths must name one file of reports or more")
-    return counted[0][0], Tally.pooled(tally for _, tally in counted)
+    return found
 
 
 def _overall(progress: Progress, i: int, files: int, part: float) -> None:
@@ -281,19 +288,23 @@ def _overall(progress: Progress, i: int, files: int, part: float) -> None:
 
 
 def _tally_file(
-    path: FilePath, column: str, given: Mechanism | None, progress: Progress
+    path: FilePath, column: str, given: Mechanism | None, simulated: bool, progress: Progress
 ) -> tuple[Mechanism, Tally]:
-    from bisample.analysis.tally import SIMULATED
-
     note = read_note(path)
     mechanism = _made_by(path, note, given)
-    tally = mechanism.tally([], SIMULATED if note and note.simulated else None)
+    if note and simulated:
+        raise ParameterError(
+            f"--simulated is for reports without a note, and the note of {path} says whether they were made"
+            " with a seed: leave it out"
+        )
+    unnoted = SIMULATED if simulated else {}
+    tally = mechanism.tally([], note.tally.subject if note else unnoted)
     for piece in read_column(path, column, progress):
         tally += mechanism.tally(_codes(piece, tally.n + 1, path, mechanism), tally.subject)
-    if note and tally.n != note.reports:
+    if note and tally != note.tally:
         raise ReportError(
-            f"{path} has {tally.n:,} reports, and its note says {note.reports:,}: it is not complete, or not"
-            " the file that the note is about"
+            f"the {tally.n:,} codes of {path} are not the {note.tally.n:,} that its note counts: the file is"
+            " not complete, or not the one that the note is about"
         )
     return mechanism, tally
 
@@ -329,17 +340,16 @@ def _codes(piece: list[Any], first_row: int, path: FilePath, mechanism: Mechanis
     return np.array(codes, dtype=np.uint8)
 
 
-def _check_same(
-    first: FilePath, made_by: Mechanism, tally: Tally, path: FilePath, other: Mechanism, another: Tally
-) -> None:
-    """Tallies that do not add up are an error that names both files."""
+def _added(
+    first: FilePath, made_by: Mechanism, total: Tally, path: FilePath, other: Mechanism, tally: Tally
+) -> tuple[Mechanism, Tally]:
+    """The sum so far with one more file's tally; where they do not add up, the error names both files."""
+    one, another = called(first), called(path)
     if made_by != other:
         raise ReportError(
-            f"{first} was made by {made_by!r}, and {path} by {other!r}: they do not add up, estimate each"
+            f"{one} was made by {made_by!r}, and {another} by {other!r}: they do not add up, estimate each"
         )
-    if tally.subject != another.subject:
-        real, simulated = (first, path) if another.subject else (path, first)
-        raise ReportError(
-            f"{simulated} was made with a seed, and {real} was not: a simulation does not add to reports in"
-            " earnest, estimate each"
-        )
+    try:
+        return made_by, total + tally
+    except ReportError as problem:
+        raise ReportError(f"{one} and {another} do not add up, estimate each: {problem}") from None

@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import threading
 from functools import lru_cache
-from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -85,7 +84,8 @@ def privatize(
             raise ParameterError("clip is for numbers: a choice has no nearest end")
         held = read_options(answers, domain.options)
         rows = _Choices(domain, held)
-    codes = np.empty(len(held), dtype=np.uint8)
+    # Not np.empty: what a block leaves out, for whatever reason, must not be old memory with answers in it.
+    codes = np.zeros(len(held), dtype=np.uint8)
     _draw(cells_of(mechanism.table), rows, source, codes, threads)
     return int(codes[0]) if held.scalar else codes
 
@@ -118,30 +118,31 @@ def _draw(cells: Cells, rows: _Rows, source: Source, codes: Bytes, threads: int 
     """Draw all blocks, on several threads where that pays: NumPy and the cipher let go of the lock."""
     size = len(codes)
     blocks = -(-size // BLOCK)
-    todo = count()
-    failures: list[tuple[int, Exception]] = []
-
-    def work() -> None:
-        room = _Room(min(size, BLOCK))
-        # next() of a count is one step of the interpreter, so that no two threads get one block.
-        # A block before one that failed is still drawn: it may fail too, and the first is to be named.
-        while (block := next(todo)) < blocks and all(block < failed for failed, _ in failures):
-            start, stop = block * BLOCK, min((block + 1) * BLOCK, size)
-            try:
-                stream = source.stream(block)
-                held = rows.rows(start, stop, stream, room)
-                cells.draw(held, stream, codes[start:stop], room)
-            except Exception as problem:  # noqa: BLE001 - raised below, in the caller's thread
-                failures.append((block, problem))
-
     wanted = threads or min(_cores(), blocks // _BLOCKS_A_THREAD)
-    helpers = [
-        threading.Thread(target=work, daemon=True)
-        for _ in range(0 if source.sequential else min(wanted, blocks) - 1)
-    ]
+    workers = 1 if source.sequential else max(1, min(wanted, blocks))
+    failures: list[tuple[int, BaseException]] = []
+
+    def work(block: int) -> None:
+        """Every `workers`-th block from this one on."""
+        try:
+            room = _Room(min(size, BLOCK))
+            for block in range(block, blocks, workers):  # noqa: B020, PLR1704 - and the failure says which
+                # A block before one that failed is still drawn: it may fail too, and the first is named.
+                if any(failed < block for failed, _ in failures):
+                    return
+                start, stop = block * BLOCK, min((block + 1) * BLOCK, size)
+                stream = source.stream(block)
+                # No warning tells a very small answer from others.
+                with np.errstate(all="ignore"):
+                    held = rows.rows(start, stop, stream, room)
+                    cells.draw(held, stream, codes[start:stop], room)
+        except BaseException as problem:  # noqa: BLE001 - whatever ends a thread is raised in the caller's
+            failures.append((block, problem))
+
+    helpers = [threading.Thread(target=work, args=(first,), daemon=True) for first in range(1, workers)]
     for helper in helpers:
         helper.start()
-    work()
+    work(0)
     for helper in helpers:
         helper.join()
     if failures:
@@ -162,12 +163,8 @@ class _Numbers:
     def __init__(self, domain: Range, held: HeldNumbers, clip: bool) -> None:
         self._domain, self._held, self._clip = domain, held, clip
         self._lower, self._upper, self._scale = domain.lower, domain.upper, domain.scale
-        # In an array of single precision an end of the range may lie a rounding outside of it: it is taken,
-        # and held to the end like what is clipped.
-        self._least, self._most = held.nearest(domain.lower), held.nearest(domain.upper)
         self._top = float(domain.last * STEP)
-        self._even = domain.anchors == tuple(range(len(domain.anchors)))
-        if not self._even:
+        if not domain.even:
             self._gap_of_unit, self._starts, self._widths = _gaps(domain.anchors)
 
     def rows(self, start: int, stop: int, stream: Stream, room: _Room) -> Bytes:
@@ -189,7 +186,7 @@ class _Numbers:
         else:
             # Missing becomes the last position, because fmin prefers a number to NaN.
             np.fmin(numbers, self._top, out=numbers)
-            (self._between_even if self._even else self._between_uneven)(numbers, words, rows)
+            (self._between_even if self._domain.even else self._between_uneven)(numbers, words, rows)
         if self._domain.refusal:
             # Arithmetic, and not where=missing: branches on an answer are slow, and may be timed.
             rows += missing.view(np.uint8) * np.uint8(refusal)
@@ -199,8 +196,7 @@ class _Numbers:
         """The block's values in double precision and in range, NaN where they are missing."""
         values = self._held.values[start:stop]
         if values.dtype != np.float64:
-            with np.errstate(invalid="ignore"):  # a signalling NaN of float32 is missing like any
-                np.copyto(numbers, values)
+            np.copyto(numbers, values)
             values = numbers
         if self._held.missing is not None:
             np.copyto(numbers, values)
@@ -218,7 +214,9 @@ class _Numbers:
             raise AnswerError(
                 "is infinite: replace it by a number, or by None to decline", start + int(infinite.argmax())
             )
-        outside = (values < self._least) | (values > self._most)
+        # In an array of single precision an end of the range may lie a rounding outside of it: it is taken,
+        # and held to the end like what is clipped.
+        outside = (values < self._held.nearest(self._lower)) | (values > self._held.nearest(self._upper))
         if not self._clip and outside.any():
             raise AnswerError(
                 f"lies outside [{self._lower:.15g}, {self._upper:.15g}]: widen lower and upper, or ask for"
@@ -232,8 +230,7 @@ class _Numbers:
         Each operation is rounded and none fused, in this order, in every language; the result is a
         whole number from 0 to below 2^53, and NaN where the value is missing.
         """
-        with np.errstate(invalid="ignore"):  # a signalling NaN is missing like any
-            np.subtract(values, self._lower, out=out)
+        np.subtract(values, self._lower, out=out)
         np.multiply(out, self._scale, out=out)
         out += 0.5
         np.floor(out, out=out)

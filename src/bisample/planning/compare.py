@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -40,15 +41,21 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 _MIDDLES = (np.arange(200) + 0.5) / 200
 
 # What people may hold, scaled to [-1, 1]: quantiles, so that every run computes the same.
-POPULATIONS: Mapping[str, Floats] = {
-    "gauss": np.array([NormalDist(0.5, 0.1).inv_cdf(p) for p in _MIDDLES]).clip(-1, 1),
-    "exp": np.clip(-1 - 0.17 * np.log1p(-_MIDDLES), -1, 1),  # mean -0.83, as the paper's
-    "uniform": 2 * _MIDDLES - 1,
-    "two-point": np.array([-1.0, 1.0]),
-    "all-lowest": np.array([-1.0]),
-    "all-middle": np.array([0.0]),
-    "all-highest": np.array([1.0]),
-}
+POPULATIONS: Mapping[str, Floats] = MappingProxyType(
+    {
+        "gauss": np.array([NormalDist(0.5, 0.1).inv_cdf(p) for p in _MIDDLES]).clip(-1, 1),
+        "exp": np.clip(-1 - 0.17 * np.log1p(-_MIDDLES), -1, 1),  # mean -0.83, as the paper's
+        "uniform": 2 * _MIDDLES - 1,
+        "two-point": np.array([-1.0, 1.0]),
+        "all-lowest": np.array([-1.0]),
+        "all-middle": np.array([0.0]),
+        "all-highest": np.array([1.0]),
+    }
+)
+
+
+for _values in POPULATIONS.values():
+    _values.setflags(write=False)
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,10 @@ class Recommendation:
 
     def build(self, lower: float, upper: float) -> Mechanism:
         """The mechanism for answers in this range."""
-        return build(self.mechanism, **self.parameters, lower=lower, upper=upper)
+        half, centre = (upper - lower) / 2, (upper + lower) / 2
+        in_units = {"mean": lambda x: centre + half * x, "spread": lambda x: half * x}
+        told = {name: in_units.get(name, lambda x: x)(value) for name, value in self.parameters.items()}
+        return build(self.mechanism, **told, lower=lower, upper=upper)
 
     def __str__(self) -> str:
         return self.why
@@ -187,6 +197,7 @@ def recommend(
     objective: Objective = "mean",
     answer_rate: float = 0.7,
     population: str | None = None,
+    expect: tuple[float, float] | None = None,
 ) -> Recommendation:
     """The mechanism with the least variance, computed over the stated `POPULATIONS` or for one of them.
 
@@ -194,16 +205,27 @@ def recommend(
     missing rate's. "worst": the mean's variance at the population where it is largest. All are around
     the respondents' own mean and rate, for values scaled to [-1, 1].
 
+    `expect`, a mean and a spread on that scale that are known from public figures or from a former private
+    estimate, takes the place of the populations, and the focused response comes into question.
+
     >>> print(recommend(2))  # doctest: +NORMALIZE_WHITESPACE
     dithered (levels=2, steps=16): at epsilon = 2, 70% answering, over 7 populations,
     n * variance of the mean is on average 1.75, against 2.91 for bisample.
     >>> recommend(2, population="gauss").parameters["levels"]
     3
+    >>> print(recommend(4, expect=(0.5, 0.1)))  # doctest: +NORMALIZE_WHITESPACE
+    focused (mean=0.5, spread=0.1): at epsilon = 4, 70% answering, values: as expected,
+    n * variance of the mean is 0.121, against 0.183 for dithered. If the guess is wrong, it costs:
+    1.66 times dithered's variance where answers spread evenly, at most 2.2 times.
     """
     epsilon = check_epsilon(epsilon)
     if objective not in ("mean", "missing", "worst"):
         raise ParameterError(f"objective must be 'mean', 'missing' or 'worst', not {objective!r}")
     _check_answer_rate(answer_rate)
+    if expect is not None:
+        if population is not None:
+            raise ParameterError("expect takes the place of a population: give one of the two")
+        return _recommend_for(epsilon, objective, float(answer_rate), _checked_guess(expect))
     names = tuple(POPULATIONS) if population is None else (_known(population),)
     return _recommend(epsilon, objective, float(answer_rate), names)
 
@@ -212,7 +234,54 @@ def recommend(
 def _recommend(
     epsilon: float, objective: Objective, answer_rate: float, names: tuple[str, ...]
 ) -> Recommendation:
-    scores = [(_score(m, objective, answer_rate, names), m) for m in _candidates(epsilon)]
+    where = f"over {len(names)} populations" if len(names) > 1 else f"values: {names[0]}"
+    populations = [POPULATIONS[name] for name in names]
+    return _least(list(_candidates(epsilon)), epsilon, objective, answer_rate, populations, where)
+
+
+def _recommend_for(
+    epsilon: float, objective: Objective, answer_rate: float, guess: tuple[float, float]
+) -> Recommendation:
+    mean, spread = guess
+    focused = build("focused", epsilon=epsilon, mean=mean, spread=spread)
+    normal = NormalDist(mean, max(spread, 1e-9))
+    values = np.array([normal.inv_cdf(p) for p in _MIDDLES]).clip(-1, 1)
+    candidates = [*_candidates(epsilon), focused]
+    found = _least(candidates, epsilon, objective, answer_rate, [values], "values: as expected")
+    if found.mechanism != "focused":
+        return found
+    even, most = _cost_of_a_wrong_guess(focused, build("dithered", epsilon=epsilon), answer_rate)
+    return replace(
+        found,
+        parameters={"epsilon": epsilon, "mean": mean, "spread": spread},
+        why=f"{found.why} If the guess is wrong, it costs: {short(even)} times dithered's variance where"
+        f" answers spread evenly, at most {short(most)} times.",
+    )
+
+
+def _cost_of_a_wrong_guess(focused: Mechanism, other: Mechanism, answer_rate: float) -> tuple[float, float]:
+    """The mean's variance relative to another mechanism's: for even answers, and where it is worst."""
+
+    def relative(values: Floats, rate: float, *, realised: bool) -> float:
+        one, two = (m.variance(values, answer_rate=rate, realised=realised).mean for m in (focused, other))
+        assert one is not None
+        assert two is not None
+        return one / two
+
+    # The worst are people who all hold the same and answer: nothing else adds to the variance.
+    worst = max(relative(np.array([x]), 1.0, realised=False) for x in np.linspace(-1, 1, 65))
+    return relative(POPULATIONS["uniform"], answer_rate, realised=True), worst
+
+
+def _least(
+    candidates: list[Mechanism],
+    epsilon: float,
+    objective: Objective,
+    answer_rate: float,
+    populations: list[Floats],
+    where: str,
+) -> Recommendation:
+    scores = [(_score(m, objective, answer_rate, populations), m) for m in candidates]
     # Of candidates that differ by less than 1 % the first one wins: the list runs from simple to rich.
     least = min(score for score, _ in scores)
     score, best = next((s, m) for s, m in scores if s <= 1.01 * least)
@@ -224,15 +293,15 @@ def _recommend(
         "missing": "n * variance of the missing rate is on average",
         "worst": "n * variance of the mean is at worst",
     }[objective]
-    if len(names) == 1:
+    if len(populations) == 1:
         what = what.removesuffix(" on average").removesuffix(" at worst")
-    where = f"over {len(names)} populations" if len(names) > 1 else f"values: {names[0]}"
-    simple = "bisample" if best.name != "bisample" else "three-state"
+    rival = {"bisample": "three-state", "focused": "dithered"}.get(best.name, "bisample")
     parameters = _parameters(best)
+    shown = {k: v for k, v in parameters.items() if best.name != "focused" or k in ("mean", "spread")}
     why = (
-        f"{best.name}{f' ({_listed(parameters)})' if parameters else ''}: at epsilon = {epsilon:g},"
+        f"{best.name}{f' ({_listed(shown)})' if shown else ''}: at epsilon = {epsilon:g},"
         f" {answer_rate:.0%} answering, {where},"
-        f" {what} {short(score)}, against {short(others[simple])} for {simple}."
+        f" {what} {short(score)}, against {short(others[rival])} for {rival}."
     )
     return Recommendation(
         best.name, {"epsilon": epsilon, **parameters}, objective, answer_rate, score, why, others
@@ -248,9 +317,11 @@ def _candidates(epsilon: float) -> Iterator[Mechanism]:
         yield build("dithered", epsilon=epsilon, levels=levels)
 
 
-def _score(mechanism: Mechanism, objective: Objective, answer_rate: float, names: tuple[str, ...]) -> float:
+def _score(
+    mechanism: Mechanism, objective: Objective, answer_rate: float, populations: list[Floats]
+) -> float:
     # Around the respondents' own mean and rate: what drawing the respondents adds is nobody's merit.
-    found = [mechanism.variance(POPULATIONS[p], answer_rate=answer_rate, realised=True) for p in names]
+    found = [mechanism.variance(values, answer_rate=answer_rate, realised=True) for values in populations]
     if objective == "missing":
         return _geometric_mean([v.answer_rate or 0.0 for v in found])
     means = [v.mean or 0.0 for v in found]
@@ -260,6 +331,19 @@ def _score(mechanism: Mechanism, objective: Objective, answer_rate: float, names
 def _geometric_mean(values: list[float]) -> float:
     """Populations where everything is noisy must not drown the others."""
     return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def _checked_guess(expect: object) -> tuple[float, float]:
+    try:
+        mean, spread = map(real, expect)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        mean = spread = math.nan
+    if not (-1 <= mean <= 1 and 0 <= spread <= 2):
+        raise ParameterError(
+            "expect must be a mean from -1 to 1 and a spread from 0 to 2, scaled as the values are, not"
+            f" {expect!r}"
+        )
+    return mean, spread
 
 
 def _check_answer_rate(answer_rate: object) -> None:

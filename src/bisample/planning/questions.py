@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from bisample.catalogue import CATALOGUE, build
-from bisample.device.randomness import Rng, resolve
 from bisample.errors import BisampleError, ParameterError
 from bisample.protocol.domain import Range
 from bisample.protocol.exact import check_epsilon, whole
 from bisample.protocol.mechanism import Mechanism
 
-__all__ = ["QuestionPlan", "assign_questions", "plan_questions"]
+__all__ = ["QuestionPlan", "plan_questions"]
 
 
 @dataclass(frozen=True)
@@ -108,20 +107,3 @@ def _variance(mechanism: Mechanism, values: object, answer_rate: float) -> float
     shares = mechanism.variance(domain.options if values is None else values, answer_rate=rate).proportions
     assert shares is not None
     return sum(shares.values()) / len(shares)
-
-
-def assign_questions(plan: QuestionPlan, n: int, rng: Rng = None) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which questions each of n people answers: a boolean matrix, people x questions.
-
-    Drawn independently of any answer, so that asking itself reveals nothing; it may be public.
-
-    >>> asked = assign_questions(plan_questions("bisample", 1, questions=4), n=3, rng=1)
-    >>> asked.sum(axis=1)
-    array([1, 1, 1])
-    """
-    words = np.empty((whole(n, 0, "n"), plan.questions), dtype="<u8")
-    if words.size:
-        resolve(rng).stream(0).fill(words.data.cast("B"))
-    order = np.argsort(np.argsort(words, axis=1), axis=1)
-    chosen: np.ndarray[Any, np.dtype[np.bool_]] = order < plan.answered
-    return chosen

@@ -81,7 +81,7 @@ def parse(data: str | bytes) -> Any:
     return value
 
 
-def take(value: Any, what: str, **kinds: type) -> list[Any]:
+def take(value: Any, what: str, /, **kinds: type) -> list[Any]:
     """The fields of an object that has exactly these, each of its type, in the order asked for.
 
     >>> take({"b": 1, "a": "x"}, "a pair", a=str, b=int)

@@ -31,6 +31,7 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 NO_ANSWER = "no answer"
 
 LARGEST_ANCHOR = 2**20
+_MOST_OPTIONS = MAX_ROWS - 1  # and a missing answer is told from them in one byte
 # A position counts in parts of 2**-32 of an anchor's unit, so that a 32-bit word decides between anchors and
 # all positions stay below 2**53, where doubles hold integers exactly.
 STEP = 2**32
@@ -86,6 +87,11 @@ class Range:
         return self.anchors[-1]
 
     @cached_property
+    def even(self) -> bool:
+        """Whether the anchors lie one unit apart."""
+        return self.last == len(self.anchors) - 1
+
+    @cached_property
     def scale(self) -> float:
         """Steps of a position in one unit of the answers. Computed once, in this order, in every language."""
         return self.last * STEP / (self.upper - self.lower)
@@ -103,7 +109,10 @@ class Range:
     @property
     def labels(self) -> tuple[str, ...]:
         """What to call the rows."""
-        return (*(f"{value:.6g}" for value in self.values), *[NO_ANSWER] * self.refusal)
+        # As short as they can be told apart.
+        shown = [[f"{value:.{digits}g}" for value in self.values] for digits in (6, 9, 12, 17)]
+        told_apart = next(texts for texts in shown if len(set(texts)) == len(texts))
+        return (*told_apart, *[NO_ANSWER] * self.refusal)
 
     def __getstate__(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}  # without what is cached
@@ -136,7 +145,7 @@ class Options:
     def __init__(self, options: Sequence[object], *, refusal: bool = True) -> None:
         put = object.__setattr__
         put(self, "refusal", _flag(refusal))
-        put(self, "options", _checked_options(options, MAX_ROWS - self.refusal))
+        put(self, "options", _checked_options(options))
 
     @property
     def height(self) -> int:
@@ -187,7 +196,7 @@ def text_of(value: Any) -> str | None:
     ('tea', 'true', '1', '3', '0.25', None)
     """
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # of an enumeration the text, not its name
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, np.timedelta64):  # NumPy calls a duration a whole number
@@ -218,7 +227,7 @@ def _checked_anchors(anchors: Sequence[int]) -> tuple[int, ...]:
     return listed
 
 
-def _checked_options(options: Sequence[object], most: int) -> tuple[str, ...]:
+def _checked_options(options: Sequence[object]) -> tuple[str, ...]:
     if isinstance(options, (str, bytes, AbstractSet, Mapping)):  # a set has another order in every process
         raise ParameterError(
             f"options must be a list such as ['yes', 'no'], in an order, not a {type(options).__name__}"
@@ -230,8 +239,14 @@ def _checked_options(options: Sequence[object], most: int) -> tuple[str, ...]:
     if any(text is None for text in texts):
         raise ParameterError("options must be texts, numbers or booleans; declining needs no option")
     listed = tuple(text for text in texts if text is not None)
-    if not 2 <= len(listed) <= most:
-        raise ParameterError(f"a choice has 2 to {most} options, not {len(listed)}: a report is one byte")
+    if not 2 <= len(listed) <= _MOST_OPTIONS:
+        raise ParameterError(
+            f"a choice has 2 to {_MOST_OPTIONS} options, not {len(listed)}: a report is one byte"
+        )
+    if any(option != option.strip() or not option or _has_controls(option) for option in listed):
+        raise ParameterError(
+            "options must be texts that can be seen: not empty, no spaces around them, no line ends"
+        )
     if len(set(listed)) < len(listed):
         twice = next(text for text in listed if listed.count(text) > 1)
         raise ParameterError(f"options must differ as texts, and {twice!r} stands there twice")
@@ -239,6 +254,10 @@ def _checked_options(options: Sequence[object], most: int) -> tuple[str, ...]:
         raise ParameterError(f"an option may not be called {NO_ANSWER!r}: declining needs no option")
     canonical(listed)  # refuses texts that no JSON can hold
     return listed
+
+
+def _has_controls(text: str) -> bool:
+    return any(ord(sign) < 32 or 127 <= ord(sign) < 160 for sign in text)
 
 
 def _flag(refusal: object) -> bool:

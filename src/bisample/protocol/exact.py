@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,7 @@ __all__ = [
     "EPSILON_MIN",
     "TOTAL",
     "TOTAL_BITS",
+    "bound_text",
     "check_epsilon",
     "exp_bounds",
     "log_above",
@@ -114,6 +115,17 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
         low = low * low >> _PRECISION
         high = -(-high * high >> _PRECISION)
     return Fraction(low, one), Fraction(high, one)
+
+
+def bound_text(bound: float) -> str:
+    """An upper bound to print: four digits, rounded up, because below it would be no bound.
+
+    >>> bound_text(0.9999999999), bound_text(1.00001), bound_text(0.71902), bound_text(1.5e-14)
+    ('1', '1.001', '0.7191', '1.5e-14')
+    """
+    with localcontext() as context:
+        context.prec, context.rounding = 4, ROUND_CEILING
+        return f"{float(+Decimal(bound)):.4g}"
 
 
 def log_above(ratio: Fraction) -> float:

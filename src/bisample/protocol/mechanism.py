@@ -9,6 +9,7 @@ upwards of this package, one line each, so that a device never loads what estima
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ from bisample.errors import FormatError, ParameterError
 
 from .canonical import canonical, digest, parse, take
 from .domain import Domain, Options, Range, domain_from_dict
-from .exact import real
+from .exact import bound_text, real
 from .table import Table
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "Mechanism", "Provenance"]
 
 FORMAT = "bisample-mechanism/1"
+
+_NAME = re.compile("[a-z][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,21 @@ class Provenance:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.builder, str) or not self.builder:
-            raise ParameterError("the builder of a provenance must be a name")
+        if not isinstance(self.builder, str) or not _NAME.fullmatch(self.builder):
+            raise ParameterError(
+                "the builder of a provenance must be a name such as 'k-rr': a to z, 0 to 9, - and _"
+            )
         if not isinstance(self.parameters, Mapping):
             raise ParameterError("the parameters of a provenance must be names with values")
-        canonical(dict(self.parameters))
-        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        # Read anew, so that nobody else holds a part of it.
+        held = parse(canonical(dict(self.parameters)))
+        for name, value in held.items():
+            # It is printed wherever the mechanism is: whoever wrote it must not write anything else there.
+            if not _NAME.fullmatch(name) or not isinstance(value, (int, str)) or not str(value).isprintable():
+                raise ParameterError(
+                    "the parameters of a provenance must be names with numbers or short texts"
+                )
+        object.__setattr__(self, "parameters", MappingProxyType(held))
 
     def __str__(self) -> str:
         return f"{self.builder}({', '.join(f'{k}={v}' for k, v in self.parameters.items())})"
@@ -107,7 +119,7 @@ class Mechanism:
     def __repr__(self) -> str:
         return (
             f"<Mechanism {self.provenance or self.name}: {self.domain}, {self.table.width} codes,"
-            f" epsilon <= {self.epsilon_upper:.3g}>"
+            f" epsilon <= {bound_text(self.epsilon_upper)}>"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -178,7 +190,7 @@ class Mechanism:
         made = cls(Table.from_dict(table), domain_from_dict(domain), provenance)
         if made.digest != stated:
             raise FormatError(
-                f"the digest of this table and domain is {made.digest}, and {stated} is stated:"
+                f"the digest of this table and domain is {made.digest}, and {stated!r} is stated:"
                 " something was changed after it was made"
             )
         return made

@@ -20,7 +20,7 @@ import numpy as np
 from bisample.errors import ParameterError
 
 from .canonical import take
-from .exact import TOTAL, TOTAL_BITS, exp_bounds, log_above, real, whole
+from .exact import TOTAL, TOTAL_BITS, bound_text, exp_bounds, log_above, real, whole
 
 __all__ = ["MAX_CODES", "MAX_ROWS", "Table", "WorstPair"]
 
@@ -48,7 +48,7 @@ class Table:
     >>> half = 2**47
     >>> coin = Table([[half + 1, half - 1], [half - 1, half + 1]])
     >>> coin
-    <Table 2 rows x 2 codes, epsilon <= 1.42e-14>
+    <Table 2 rows x 2 codes, epsilon <= 1.422e-14>
     >>> coin.worst_pair.ratio
     Fraction(140737488355329, 140737488355327)
     """
@@ -109,7 +109,7 @@ class Table:
         return tuple(pairwise(accumulate(self.blocks, initial=0)))
 
     def __repr__(self) -> str:
-        return f"<Table {self.height} rows x {self.width} codes, epsilon <= {self.epsilon_upper:.3g}>"
+        return f"<Table {self.height} rows x {self.width} codes, epsilon <= {bound_text(self.epsilon_upper)}>"
 
     def __eq__(self, other: object) -> bool:
         return self is other or (

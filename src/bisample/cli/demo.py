@@ -95,6 +95,8 @@ def demonstrate(n: int = 100_000, epsilon: float = 4.0, seed: int | None = None)
     True
     """
     whole(n, 100, "people")
+    if seed is not None:
+        whole(seed, 0, "seed")
     people = np.random.default_rng(_POPULATION_SEED)
     ages = people.choice(adult_ages(), n)
     lower, upper = 17.0, 90.0

@@ -73,3 +73,11 @@ def test_the_readme_shows_what_its_first_snippet_prints(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], {})  # noqa: S102 - our own page
     assert capsys.readouterr().out in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_no_generated_part_of_a_page_is_empty(page):
+    for name, content in re.findall(
+        r"<!-- (\w+) -->(.*?)<!-- /\1 -->", page.read_text(encoding="utf-8"), re.DOTALL
+    ):
+        assert content.strip(), f"run tools/make_pages.py {name}"

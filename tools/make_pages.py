@@ -109,7 +109,7 @@ def main() -> None:
     """Fill in the parts that are named."""
     parts = {
         "demo": ("README.md", demo),
-        "bench": ("README.md", bench),
+        "bench": ("docs/speed.md", bench),
         "variances": ("docs/dithered.md", variances),
         "coverage": ("docs/intervals.md", coverage),
     }

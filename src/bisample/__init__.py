@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         ReportError,
     )
     from .protocol.domain import Options, Range
-    from .protocol.mechanism import Mechanism
+    from .protocol.mechanism import Mechanism, Provenance
     from .protocol.table import Table
 
 __version__ = "0.2.0"
@@ -67,7 +67,7 @@ _HOMES = {
         "ReportError",
     ),
     "bisample.protocol.domain": ("Options", "Range"),
-    "bisample.protocol.mechanism": ("Mechanism",),
+    "bisample.protocol.mechanism": ("Mechanism", "Provenance"),
     "bisample.protocol.table": ("Table",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -90,6 +90,7 @@ __all__ = [
     "Options",
     "ParameterError",
     "PrivKV",
+    "Provenance",
     "RandomizedResponse",
     "Range",
     "ReportError",

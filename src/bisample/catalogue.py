@@ -18,7 +18,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal
 
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 from bisample.protocol.canonical import decimal_text
 from bisample.protocol.domain import LARGEST_ANCHOR, Domain, Options, Range
 from bisample.protocol.exact import TOTAL, check_epsilon, exp_bounds, real, whole
@@ -212,9 +212,11 @@ def FocusedResponse(
     expected = real(told.get("mean", centre))
     around = real(told.get("spread", half / math.sqrt(3)))  # that of answers spread evenly
     if not low <= expected <= high:
-        raise ParameterError(f"mean must lie in [{low:.15g}, {high:.15g}], not {mean!r}")
+        raise ParameterError(f"mean must lie in [{low:.15g}, {high:.15g}], not {shown(mean)}")
     if not 0 <= around <= high - low:
-        raise ParameterError(f"spread must be from 0 to upper - lower, {high - low:.15g}, not {spread!r}")
+        raise ParameterError(
+            f"spread must be from 0 to upper - lower, {high - low:.15g}, not {shown(spread)}"
+        )
     size = LARGEST_ANCHOR // steps  # of the range, in units that every gap's steps divide
     found = _focused_levels(levels, (expected - centre) / half, around / half)
     knots = [round((x + 1) / 2 * size) for x in found]
@@ -360,7 +362,7 @@ def build(name: str, **parameters: Any) -> Mechanism:
     """
     entry = CATALOGUE.get(name) if isinstance(name, str) else None
     if entry is None:
-        raise ParameterError(f"mechanism must be one of {', '.join(CATALOGUE)}, not {name!r}")
+        raise ParameterError(f"mechanism must be one of {', '.join(CATALOGUE)}, not {shown(name)}")
     for parameter in parameters:
         if parameter not in entry.takes:
             raise ParameterError(f"{name} takes {', '.join(entry.takes)}, and no {parameter}")

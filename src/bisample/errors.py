@@ -24,6 +24,7 @@ __all__ = [
     "MissingExtraError",
     "ParameterError",
     "ReportError",
+    "shown",
 ]
 
 
@@ -74,3 +75,16 @@ class MissingExtraError(BisampleError, ImportError):
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         return type(self), self._parts  # so that it comes back from another process
+
+
+def shown(value: object) -> str:
+    """A parameter as a message shows it: its repr, cut to a line. For what is public, never for an answer.
+
+    >>> shown("0.5"), shown(10**5000), shown("x" * 1000)[:4]
+    ("'0.5'", 'an int of thousands of digits', "'xxx")
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write integers of more than 4,300 digits
+        return f"{'an int' if isinstance(value, int) else type(value).__name__} of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text):,} characters)"

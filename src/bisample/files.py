@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TextIO, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,7 @@ __all__ = [
     "STANDARD",
     "FilePath",
     "Progress",
+    "bytes_of",
     "called",
     "named_rows",
     "numbers_from_text",
@@ -40,6 +42,8 @@ STANDARD = "-"  # as a text; Path("-") is a file of that name
 PARQUET = {".parquet", ".pq"}
 
 _ROWS = 131_072
+_LONGEST_LINE = 1 << 24  # what has no line ends, such as a device, must not fill the memory
+_OTHER_FORMATS = (b"PK\3\4", b"PAR1")  # xlsx, ods and other archives; Parquet under another name
 _MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>"})
 
 
@@ -91,10 +95,26 @@ def called(path: FilePath) -> str:
     return "standard input" if path == STANDARD else str(path)
 
 
+def bytes_of(stream: TextIO | None, name: str) -> IO[bytes]:
+    """The bytes below a standard stream, which is None where the process was started without one.
+
+    >>> bytes_of(None, "standard input")
+    Traceback (most recent call last):
+    bisample.errors.FileError: standard input is closed: name a file instead
+    """
+    if stream is None:
+        raise FileError(f"{name} is closed: name a file instead")
+    return stream.buffer
+
+
 def _read_csv(
     path: FilePath, column: str, progress: Progress, answers: Collection[str]
 ) -> Iterator[list[Any]]:
     with _opened(path) as (raw, size), _text(raw) as text:
+        if isinstance(raw, io.BufferedReader) and raw.peek(4).startswith(_OTHER_FORMATS):
+            raise FileError(
+                f"{called(path)} is no CSV text: save it as CSV (UTF-8), or as Parquet (.parquet)"
+            )
         cells = _cells(path, column, text)
         while piece := _entries(islice(cells, _ROWS), answers):
             yield piece
@@ -106,7 +126,7 @@ def _read_csv(
 def _opened(path: FilePath) -> Iterator[tuple[IO[bytes], int]]:
     """The bytes of a file, and how many they are; 0 where that is not known."""
     if path == STANDARD:
-        yield sys.stdin.buffer, 0
+        yield bytes_of(sys.stdin, called(path)), 0
     else:
         with Path(path).open("rb") as raw:
             yield raw, os.fstat(raw.fileno()).st_size
@@ -124,10 +144,12 @@ def _text(raw: IO[bytes]) -> Iterator[io.TextIOWrapper]:
 def _cells(path: FilePath, column: str, text: io.TextIOWrapper) -> Iterator[str]:
     """The cells of one column of a CSV file, as they stand there."""
     # Strict, because otherwise a quote that is left open takes in all the people after it.
-    reader = csv.reader(text, strict=True)
+    reader = csv.reader(_lines(path, text), strict=True)
     row, empty = -1, 0
     try:
-        names = next(reader, [])
+        names = next(reader, None)
+        if names is None:
+            raise FileError(f"{called(path)} is empty: its first line must name the columns")
         at, width, row = _position(path, column, names), len(names), 0
         for cells in reader:
             if len(cells) != width:
@@ -160,6 +182,15 @@ def _cells(path: FilePath, column: str, text: io.TextIOWrapper) -> Iterator[str]
     raise FileError(f"{called(path)} is not a CSV file: {problem}, in {where}: is a quote left open?")
 
 
+def _lines(path: FilePath, text: io.TextIOWrapper) -> Iterator[str]:
+    for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), start=1):
+        if len(line) == _LONGEST_LINE:
+            raise FileError(
+                f"line {number} of {called(path)} has {_LONGEST_LINE:,} characters or more: is it CSV text?"
+            )
+        yield line
+
+
 def _check_empty_line(path: FilePath, line: int, line_ends: str | tuple[str, ...] | None) -> None:
     """Refuse an empty line that may be half of a line end: each would be taken for a person who declines."""
     if isinstance(line_ends, tuple) and "\r" in line_ends:
@@ -181,8 +212,8 @@ def _read_parquet(
     path: Path, column: str, progress: Progress, answers: Collection[str]
 ) -> Iterator[list[Any]]:
     parquet = pyarrow_parquet()
-    if not path.exists():
-        raise FileNotFoundError
+    if path.stat().st_size == 0 and path.is_file():
+        raise FileError(f"{path} is empty: it is no Parquet file")
     try:
         source = parquet.ParquetFile(path)
     except OSError:
@@ -193,7 +224,9 @@ def _read_parquet(
         raise FileError(f"{path} is not a Parquet file")
     with source:
         schema = source.schema_arrow
-        kind = schema.field(_position(path, column, schema.names)).type
+        kind = schema.field(
+            _position(path, column, schema.names, f"name one of the {len(schema.names)} it has")
+        ).type
         textual = _is_of(kind, "string", "large_string")
         if not (textual or _is_of(kind, "boolean", "integer", "floating", "decimal", "null")):
             raise FileError(
@@ -220,7 +253,9 @@ def _is_of(kind: Any, *tests: str) -> bool:
     return any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
 
 
-def _position(path: FilePath, column: str, names: list[str]) -> int:
+def _position(
+    path: FilePath, column: str, names: list[str], hint: str = "does its first line name the columns?"
+) -> int:
     if names.count(column) == 1:
         return names.index(column)
     if column in names:
@@ -238,8 +273,6 @@ def _position(path: FilePath, column: str, names: list[str]) -> int:
         hint = f"did you mean {alike[0]!r}?"
     elif len(names) == 1 and any(sign in names[0] for sign in ";\t"):
         hint = "its columns seem to be separated by other signs than commas: save it with commas"
-    else:
-        hint = "does its first line name the columns?"
     raise FileError(f"{called(path)} has no column {column!r}: {hint}")
 
 

@@ -151,7 +151,6 @@ def test_what_is_no_list_of_codes_is_refused(reports):
         ([[1], [1, 2]], "one dimension"),
         (4, "one dimension"),
         (None, "one dimension"),
-        ({"0": 3}, "one dimension"),
         (np.ma.array([1, 1, 0, 2], mask=[0, 1, 0, 0]), "integers from 0"),
         ([2**53, 0, 0, 0], "fewer than 2..53"),
         ([2**52, 2**52, 0, 0], "fewer than 2..53"),
@@ -432,3 +431,32 @@ def test_a_tally_prints_what_it_counts():
 def test_truth_values_are_no_codes(reports):
     with pytest.raises(ReportError, match="not true or false"):
         BiSample(1).tally(reports)
+
+
+def test_counts_by_code_may_have_gaps_and_any_order():
+    """As GROUP BY and value_counts give them: taken in their order, they would be another tally."""
+    m = BiSample(1, 17, 90)
+    codes = [3] * 7 + [0] * 5 + [2] * 2
+    expected = m.tally(codes)
+    assert m.tally_of({3: 7, 0: 5, 2: 2}) == expected
+    assert m.tally_of(pd.Series(codes).value_counts()) == expected
+    assert m.tally_of(pd.Series([5, 0, 2, 7])) == expected
+    assert m.tally_of(dict(pl.Series(codes).value_counts().iter_rows())) == expected
+    assert m.tally_of({}).n == 0
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        ({4: 1}, "has the codes 0 to 3, and 4 is counted"),
+        ({-1: 1}, "and -1 is counted"),
+        ({10**5000: 1}, "thousands of digits is counted"),
+        ({"0": 1}, "integer codes, not str"),
+        ({True: 1}, "integer codes, not bool"),
+        ({0: -1}, "integers from 0"),
+        ({0: 1.5}, "integers from 0"),
+    ],
+)
+def test_counts_by_code_are_checked(counts, says):
+    with pytest.raises(ReportError, match=says):
+        BiSample(1).tally_of(counts)

@@ -324,3 +324,19 @@ def test_a_domain_is_read_from_what_describes_one(data):
     assert domain_from_dict(CHOICE) == Options(["a", "b"])
     with pytest.raises((FormatError, ParameterError)):
         domain_from_dict(data)
+
+
+def test_anchors_in_a_set_have_no_order():
+    with pytest.raises(ParameterError, match="anchors must be a list of integers, not set"):
+        Range(0, 1, {0, 1})
+
+
+def test_integers_of_thousands_of_digits_are_refused_in_a_sentence():
+    for call in (
+        lambda: Range(0, 10**5000),
+        lambda: Range(0, 1, (0, 10**5000)),
+        lambda: Range(-(10**5000), 1),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert len(str(caught.value)) < 200

@@ -45,7 +45,7 @@ NO_TABLES = {
     "257 rows": ([[HALF, HALF]] * 257, "1 to 256 rows"),
     "a sum below": ([[HALF, HALF - 1]], "row 0 .* sum to 2\\*\\*48"),
     "a sum above": ([[HALF, HALF], [HALF, HALF + 1]], "row 1 .* sum to 2\\*\\*48"),
-    "a negative weight": ([[TOTAL + 1, -1]], "row 0 .* weights from 0"),
+    "a negative weight": ([[TOTAL + 1, -1]], "row 0 .* weights from 1"),
     "ragged": ([[HALF, HALF], [HALF, HALF - 1, 1]], "row 1 .* 2 weights"),
     "a zero": ([[HALF, HALF], [0, TOTAL]], "code 0 has weight 0 in row 1: .* weight of 1 or more"),
     "a code that nobody sends": ([[HALF, HALF, 0]], "code 2 has weight 0"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bisample.errors import ParameterError, ReportError
+from bisample.errors import ParameterError, ReportError, shown
 from bisample.protocol.domain import Range
 from bisample.protocol.exact import real
 
@@ -36,7 +36,7 @@ def normal_quantile(level: float) -> float:
     1.959964
     """
     if not 0 < (value := real(level)) < 1:
-        raise ParameterError(f"level must be between 0 and 1, for example 0.95, not {level!r}")
+        raise ParameterError(f"level must be between 0 and 1, for example 0.95, not {shown(level)}")
     from statistics import NormalDist  # 10 ms to import, and only needed here
 
     return -NormalDist().inv_cdf((1 - value) / 2)  # and not (1 + level) / 2, which rounds to 1

@@ -179,7 +179,7 @@ class NumberEstimate(Estimate):
         )
 
     def projected(self) -> Self:
-        """The same with mean, sum and rates moved into what is possible; no longer unbiased.
+        """The same with mean, sum and rates moved into what is possible together; no longer unbiased.
 
         >>> from bisample import BiSample
         >>> m = BiSample(epsilon=1, lower=0, upper=1)
@@ -187,14 +187,12 @@ class NumberEstimate(Estimate):
         >>> round(e.mean, 3), e.projected().mean
         (1.582, 1.0)
         """
-        least, most = self.lower, self.upper
-        if self.answer_rate_error != 0:  # somebody may decline, and adds nothing to the sum
-            least, most = min(0.0, least), max(0.0, most)
-        return replace(
-            super().projected(),
-            mean=_into(self.mean, self.lower, self.upper),
-            total=_into(self.total, self.n * least, self.n * most),
-        )
+        moved, mean = super().projected(), _into(self.mean, self.lower, self.upper)
+        if mean is not None and moved.answer_rate is not None and self.total is not None:
+            return replace(moved, mean=mean, total=self.n * moved.answer_rate * mean)
+        # Without a mean the sum can still be known: people who decline add nothing to it.
+        least, most = min(0.0, self.lower), max(0.0, self.upper)
+        return replace(moved, total=_into(self.total, self.n * least, self.n * most))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

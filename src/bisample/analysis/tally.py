@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bisample.errors import FormatError, ParameterError, ReportError
+from bisample.errors import FormatError, ParameterError, ReportError, shown
 from bisample.protocol.canonical import canonical, parse, take
 
 if TYPE_CHECKING:
     from bisample.protocol.mechanism import Mechanism
 
-__all__ = ["FORMAT", "MAX_REPORTS", "SIMULATED", "Counts", "Tally", "count"]
+__all__ = ["FORMAT", "MAX_REPORTS", "SIMULATED", "Counts", "Tally", "count", "of_counts"]
 
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -155,7 +155,7 @@ by Tally.pooled if they may be one
     def from_dict(cls, data: Any) -> Tally:
         """The tally that `to_dict` described; anything else is refused."""
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
-            raise FormatError(f"format must be {FORMAT!r}, not {data['format']!r}")
+            raise FormatError(f"format must be {FORMAT!r}, not {shown(data['format'])}")
         counts, _, mechanism, subject = take(
             data, "a tally", counts=list, format=str, mechanism=str, subject=dict
         )
@@ -195,6 +195,30 @@ def count(mechanism: Mechanism, reports: object, subject: Mapping[str, str] | No
             raise _unknown_code(mechanism, start + int((block >= width).argmax()))
         counts += found
     return Tally(counts[:width], mechanism.digest, subject)
+
+
+def of_counts(mechanism: Mechanism, counts: Any, subject: Mapping[str, str] | None = None) -> Tally:
+    """The tally of counts that were made elsewhere; see `Mechanism.tally_of`.
+
+    >>> from bisample import BiSample
+    >>> of_counts(BiSample(epsilon=1), {3: 5}).counts
+    array([0, 0, 0, 5])
+    """
+    if isinstance(counts, Mapping) or (hasattr(counts, "items") and hasattr(counts, "index")):
+        # A dict, or pandas' series, whose index is not the order of codes.
+        width = mechanism.table.width
+        of_code: list[Any] = [0] * width
+        for code, number in counts.items():
+            if isinstance(code, (bool, np.bool_)) or not isinstance(code, (int, np.integer)):
+                raise ReportError(f"counts by code need integer codes, not {type(code).__name__}")
+            if not 0 <= code < width:
+                raise ReportError(
+                    f"{mechanism.name} has the codes 0 to {width - 1}, and {shown(int(code))} is counted:"
+                    " was it made by another mechanism?"
+                )
+            of_code[int(code)] = number
+        counts = of_code
+    return Tally(counts, mechanism.digest, subject).of(mechanism)
 
 
 def _codes(reports: object) -> np.ndarray[Any, np.dtype[Any]]:

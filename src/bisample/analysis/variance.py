@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 from bisample.protocol.domain import Domain, Options, Range, text_of
 from bisample.protocol.exact import real
 
@@ -146,7 +146,7 @@ def _options(domain: Options, values: object) -> tuple[Floats, int]:
     rows = [row_of.get(text_of(value), -1) for value in held]
     if -1 in rows:
         unknown = held[rows.index(-1)]
-        raise ParameterError(f"{unknown!r} is not among the options {', '.join(domain.options)}")
+        raise ParameterError(f"{shown(unknown)} is not among the options {', '.join(domain.options)}")
     return np.array(rows, dtype=np.float64), len(listed) - len(held)
 
 
@@ -182,7 +182,7 @@ def _floats(values: object) -> Floats | None:
 def _rate(domain: Domain, given: int, missing: int, answer_rate: float | None) -> float:
     rate = given / (given + missing) if answer_rate is None else real(answer_rate)
     if not 0 < rate <= 1:
-        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
+        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {shown(answer_rate)}")
     if rate < 1 and not domain.refusal:
         raise ParameterError("this mechanism has no code for a refusal: its answer rate is 1")
     return rate

@@ -47,7 +47,7 @@ def commands() -> None:
 @commands.command(cls=LateCommand, later=partial(mechanism_options, required=True))
 @click.argument("file")
 @click.option("--column", required=True, help="the column with the answers")
-@click.option("--out", required=True, help="the file to write: .csv or .parquet; a note goes beside it")
+@click.option("--out", required=True, help="the file to write: .csv, .parquet or .pq; a note goes beside it")
 @click.option("--clip", is_flag=True, help="move numbers outside the range to its nearest end")
 @click.option("--seed", type=int, help="simulate with this seed, from 0: reproducible, and not private")
 @_json
@@ -118,7 +118,10 @@ def _privatized(
         return mechanism.privatize(numbers, rng=rng, clip=clip), missing
 
 
-@commands.command(cls=LateCommand, later=partial(mechanism_options, required=False))
+_noted = partial(mechanism_options, required=False, default="what the note beside the reports says")
+
+
+@commands.command(cls=LateCommand, later=_noted)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--column", default="report", show_default=True, help="the column with the reports")
 @click.option("--level", type=float, default=0.95, show_default=True, help="the level of the intervals")
@@ -153,23 +156,54 @@ def estimate(
         click.echo("  (made with a seed: a simulation)")
 
 
-@commands.command(cls=LateCommand, later=partial(mechanism_options, required=True))
+@commands.command(cls=LateCommand, later=partial(mechanism_options, required=False))
+@click.argument("file", required=False)
 @_json
-def certify(as_json: bool, **told: Any) -> None:
-    """Print the proof of a mechanism's privacy."""
-    mechanism, epsilon = mechanism_from(told, needs_range=False), told["epsilon"]
+def certify(file: str | None, as_json: bool, **told: Any) -> None:
+    """Print the proof of a mechanism's privacy.
+
+    The mechanism is the one that the options name, at --epsilon; or that of FILE, whoever made it: the JSON
+    of a mechanism, or the note beside reports. Of FILE, --epsilon is a claim to check, and the exit code is
+    1 if it does not hold.
+    """
+    epsilon = told["epsilon"]
+    if file is not None:
+        mechanism, name = _mechanism_of(file, told), f"the table of {file}"
+    elif epsilon is None:
+        raise click.UsageError("Missing option '--epsilon', or a FILE with a mechanism.")
+    else:
+        mechanism = mechanism_from(told, needs_range=False)
+        name = mechanism.name
     claim = mechanism.certificate(epsilon)
     if as_json:
         click.echo(json.dumps(claim, indent=2))
-        return
+    else:
+        _print_claim(name, claim)
+    if not claim.get("holds", True):
+        raise click.exceptions.Exit(1)
+
+
+def _mechanism_of(file: str, told: dict[str, Any]) -> Mechanism:
+    from bisample.errors import ParameterError
+
+    from .reports import read_mechanism
+
+    if is_told({**told, "epsilon": None}):
+        raise ParameterError(f"{file} says which mechanism it is: leave all options out but --epsilon")
+    return read_mechanism(file)
+
+
+def _print_claim(name: str, claim: dict[str, Any]) -> None:
+    from bisample.protocol.exact import bound_text
+
+    bound = claim["epsilon_upper"]
+    epsilon = f"{claim['epsilon']:.15g}" if "epsilon" in claim else bound_text(bound)
+    satisfies = "satisfies" if claim.get("holds", True) else "does not satisfy"
+    click.echo(f"{name} {satisfies} {epsilon}-local differential privacy: proven bound {bound}")
     worst = claim["worst"]
     one, other = (
         f"by {row!r} with {weight} / 2^48"
         for row, weight in zip(worst["rows"], worst["weights"], strict=True)
-    )
-    click.echo(
-        f"{mechanism.name} satisfies {epsilon:.15g}-local differential privacy:"
-        f" proven bound {mechanism.epsilon_upper}"
     )
     click.echo(f"  worst: code {worst['code']} is sent {one}, {other}")
 

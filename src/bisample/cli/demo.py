@@ -27,6 +27,7 @@ __all__ = ["Demonstration", "demonstrate", "draw"]
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 _POPULATION_SEED = 2020
+_MOST_PEOPLE = 10_000_000  # all of them are held in memory
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +95,8 @@ def demonstrate(n: int = 100_000, epsilon: float = 4.0, seed: int | None = None)
     >>> abs(found.estimate.mean - found.true_mean) < 4 * found.estimate.mean_error
     True
     """
-    whole(n, 100, "people")
+    if whole(n, 100, "people") > _MOST_PEOPLE:
+        raise ParameterError(f"people must be an integer from 100 to {_MOST_PEOPLE:,}, not {n:,}")
     if seed is not None:
         whole(seed, 0, "seed")
     people = np.random.default_rng(_POPULATION_SEED)

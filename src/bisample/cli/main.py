@@ -20,7 +20,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 2 with one line on standard error, or 128 + a signal's number.
+    """Run one command, and return its exit code.
+
+    It is 0; 1 where a claim does not hold, or, without a word, where nobody reads the output any more (a
+    broken pipe); 2 with one line on standard error; 128 + the number of a signal.
 
     >>> main(["certify", "--mechanism", "rr", "--epsilon", "1"])
     rr satisfies 1-local differential privacy: proven bound 0.9999999999999838
@@ -33,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _ended_by_exceptions():
             told = None if arguments is None else list(arguments)  # None: those of the process
-            commands.main(told, prog_name="bisample", standalone_mode=False)
+            code = commands.main(told, prog_name="bisample", standalone_mode=False)
     except click.ClickException as problem:
         problem.show()
         return problem.exit_code
@@ -43,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BisampleError, OSError) as problem:  # the system's: a full disk, for example
         click.echo(f"bisample: {' '.join(str(problem).split())}", err=True)
         return 2
-    return 0
+    except MemoryError:
+        click.echo("bisample: there is not enough memory for this: ask for less, or split the file", err=True)
+        return 2
+    return int(code or 0)  # of click's Exit; a command itself returns None
 
 
 @contextmanager

@@ -35,8 +35,10 @@ class LateCommand(click.Command):
         return super().get_params(ctx)
 
 
-def mechanism_options(*, required: bool) -> list[click.Option]:
-    """The options that say which mechanism; `required` where no note can say it.
+def mechanism_options(*, required: bool, default: str | None = None) -> list[click.Option]:
+    """The options that say which mechanism; `required` where no file can say it.
+
+    `default` tells people which one it is that they do not name, where it is not the catalogue's first.
 
     >>> [option.name for option in mechanism_options(required=True)]
     ['mechanism', 'epsilon', 'lower', 'upper', 'options', 'levels', 'steps', 'mean', 'spread']
@@ -44,11 +46,12 @@ def mechanism_options(*, required: bool) -> list[click.Option]:
     from bisample.catalogue import CATALOGUE
 
     named = "; ".join(f"{entry.name}, {entry.help}" for entry in CATALOGUE.values())
-    default = _default() if required else "what the note beside the reports says"
     choices = ", ".join(entry.name for entry in CATALOGUE.values() if entry.domain == "options")
     options = [
         click.Option(
-            ["--mechanism"], type=click.Choice(list(CATALOGUE)), help=f"{named} (default: {default})"
+            ["--mechanism"],
+            type=click.Choice(list(CATALOGUE)),
+            help=f"{named} (default: {default or _default()})",
         ),
         click.Option(
             ["--epsilon"], type=float, required=required, help="the privacy parameter: smaller is safer"

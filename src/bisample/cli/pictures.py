@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bisample.errors import FileError, MissingExtraError
-from bisample.files import STANDARD
+from bisample.files import STANDARD, bytes_of
 
 if TYPE_CHECKING:
     from bisample.planning.compare import Compared, Comparison
@@ -39,7 +39,7 @@ def save(figure: Any, path: str) -> None:
     """
     try:
         if path == STANDARD:
-            figure.savefig(sys.stdout.buffer, dpi=150, format="png")
+            figure.savefig(bytes_of(sys.stdout, "standard output"), dpi=150, format="png")
         else:
             figure.savefig(path, dpi=150)
     except BrokenPipeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +21,7 @@ def progress(label: str, *files: FilePath) -> Iterator[Progress]:
     from tqdm import tqdm
 
     shape = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left"
-    silent = STANDARD in files or None  # None: silent unless there is a terminal
+    silent = STANDARD in files or sys.stderr is None or None  # None: silent unless there is a terminal
     with tqdm(total=1, desc=label, disable=silent, leave=False, bar_format=shape, dynamic_ncols=True) as bar:
 
         def update(part: float) -> None:

@@ -29,6 +29,7 @@ from bisample.files import (
     STANDARD,
     FilePath,
     Progress,
+    bytes_of,
     called,
     pyarrow_parquet,
     read_column,
@@ -37,7 +38,15 @@ from bisample.files import (
 from bisample.protocol.canonical import canonical, parse, take
 from bisample.protocol.mechanism import Mechanism
 
-__all__ = ["REPORT_COLUMN", "Note", "ReportWriter", "read_note", "tally_files", "write_reports"]
+__all__ = [
+    "REPORT_COLUMN",
+    "Note",
+    "ReportWriter",
+    "read_mechanism",
+    "read_note",
+    "tally_files",
+    "write_reports",
+]
 
 Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -60,7 +69,8 @@ def write_reports(
     """A file of reports that appears only once it is complete, with the note of how they were made.
 
     `subject` says what they are about, as a tally's does. The file is CSV, or Parquet where the name ends
-    in .parquet; never over the file of `answers`, nor over a file in the note's place that is no note.
+    in .parquet or .pq. It replaces an empty file, or reports with their note, and no other file: neither
+    that of `answers`, nor one without a note, nor one in the note's place that is no note.
     What is unfinished lies in a folder of its own beside the file, so that it is in nobody's way, and goes
     away whatever happens.
 
@@ -75,14 +85,16 @@ def write_reports(
     try:
         if path == STANDARD:
             # Nothing is sent on before all is there: who reads a part would not know that it is one.
+            sink = bytes_of(sys.stdout, "standard output")
             with tempfile.TemporaryFile() as unfinished:
                 yield ReportWriter(_CsvFile(unfinished), mechanism, subject)
                 unfinished.seek(0)
-                shutil.copyfileobj(unfinished, sys.stdout.buffer)
-                sys.stdout.buffer.flush()
+                shutil.copyfileobj(unfinished, sink)
+                sink.flush()
             return
-        target = Path(path)
-        _check_places(target, answers)
+        target = _target(path)
+        with _alone_in(target.parent):  # who publishes there has a file without a note for a moment
+            _check_places(target, answers)
         kind = _ParquetFile if target.suffix.lower() in PARQUET else _CsvFile
         with tempfile.TemporaryDirectory(prefix=".bisample-", dir=target.parent) as folder:
             reports, note = Path(folder, "reports"), Path(folder, "note")
@@ -149,6 +161,12 @@ class _ParquetFile:
         self._file.close()
 
 
+def _target(path: FilePath) -> Path:
+    if os.path.splitext(path)[1].lower() not in {".csv", *PARQUET}:  # noqa: PTH122 - Path drops a last slash
+        raise FileError(f"reports go to a file that ends in .csv, .parquet or .pq, not to {str(path)!r}")
+    return Path(path)
+
+
 def _check_places(target: Path, answers: FilePath | None) -> None:
     """Refuse to write where something lies that would be missed."""
     note = _note_path(target)
@@ -156,12 +174,15 @@ def _check_places(target: Path, answers: FilePath | None) -> None:
         raise FileError(f"{target} cannot be written: it is a folder or a device; name a file")
     if answers is not None and answers != STANDARD and _is_same_file(target, Path(answers)):
         raise FileError(f"{target} is the file of answers itself: name another one for the reports")
-    if target.exists() and _is_note(target):
-        raise FileError(f"{target} is the note of other reports: name another file for these")
     if note.exists() and not _is_note(note):
         raise FileError(
             f"{note} is in the place of the note of how the reports were made, and is not one: move it, or"
             " name another file for the reports"
+        )
+    if target.exists() and target.stat().st_size > 0 and not note.exists():
+        raise FileError(
+            f"{target} is there already, and no note beside it says that it holds reports: name another file,"
+            " or remove it"
         )
 
 
@@ -223,6 +244,35 @@ def read_note(path: FilePath) -> Note | None:
         ) from None
 
 
+def read_mechanism(path: FilePath) -> Mechanism:
+    """The mechanism of a file: its JSON, or the note beside reports that it made.
+
+    >>> from bisample import BiSample
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "mechanism.json"
+    ...     _ = path.write_text(BiSample(epsilon=1).to_json())
+    ...     read_mechanism(path) == BiSample(epsilon=1)
+    True
+    """
+    try:
+        data = parse(
+            bytes_of(sys.stdin, called(path)).read() if path == STANDARD else Path(path).read_bytes()
+        )
+        noted = isinstance(data, dict) and "mechanism" in data
+        return _note_from(data).mechanism if noted else Mechanism.from_dict(data)
+    except FileError:
+        raise
+    except OSError as failed:
+        raise FileError(
+            f"{called(path)} cannot be read: {failed.strerror or type(failed).__name__}"
+        ) from None
+    except (FormatError, ParameterError, ReportError) as problem:
+        raise FormatError(
+            f"{called(path)} is neither the JSON of a mechanism nor the note beside reports ({problem}): ask"
+            " whoever made it"
+        ) from None
+
+
 def _note_from(data: Any) -> Note:
     if isinstance(data, dict) and data.get("format", _FORMAT) != _FORMAT:
         raise FormatError(f"format must be {_FORMAT!r}, not {data['format']!r}")
@@ -271,16 +321,24 @@ def tally_files(
     ...     tally_files([path], mechanism=BiSample(epsilon=1))[1].counts
     array([1, 0, 0, 2])
     """
-    places = [path if path == STANDARD else Path(path).resolve() for path in paths]
+    places = list(map(_place, paths))
     found: tuple[Mechanism, Tally] | None = None
     for i, path in enumerate(paths):
         if places[i] in places[:i]:
-            raise ParameterError(f"{path} is named twice: its reports would count double")
+            raise ParameterError(f"{path} is named twice, if by another name: its reports would count double")
         one = _tally_file(path, column, mechanism, simulated, partial(_overall, progress, i, len(paths)))
         found = _added(paths[0], *found, path, *one) if found else one
     if found is None:
         raise ParameterError("paths must name one file of reports or more")
     return found
+
+
+def _place(path: FilePath) -> object:
+    """What is the same for two names of one file."""
+    if path == STANDARD or not Path(path).exists():
+        return path
+    found = Path(path).stat()
+    return found.st_dev, found.st_ino
 
 
 def _overall(progress: Progress, i: int, files: int, part: float) -> None:

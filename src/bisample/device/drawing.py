@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from bisample.errors import AnswerError, ParameterError
+from bisample.errors import AnswerError, ParameterError, shown
 from bisample.protocol.domain import STEP, Domain, Range
 from bisample.protocol.exact import TOTAL_BITS, whole
 
@@ -69,7 +69,7 @@ def privatize(
     array([0, 2, 1], dtype=uint8)
     """
     if not isinstance(clip, (bool, np.bool_)):
-        raise ParameterError(f"clip must be True or False, not {clip!r}")
+        raise ParameterError(f"clip must be True or False, not {shown(clip)}")
     if threads is not None:
         threads = whole(threads, 1, "threads")
     source = randomness.resolve(rng)

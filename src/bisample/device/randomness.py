@@ -12,7 +12,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -195,9 +195,9 @@ def _generator(rng: object, choices: str) -> np.random.Generator:
         return np.random.default_rng(int(rng))
     raise ParameterError(
         f"rng must be {choices} (an integer from 0) or a numpy.random.Generator, not"
-        f" {f'the integer {rng}' if isinstance(rng, (int, np.integer)) else _shown(rng)}"
+        f" {shown(rng) if isinstance(rng, (int, np.integer)) else _kind(rng)}"
     )
 
 
-def _shown(value: object) -> str:
+def _kind(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from bisample.catalogue import build, dithered_levels
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 from bisample.protocol.exact import check_epsilon, real
 from bisample.protocol.mechanism import Mechanism
 from bisample.protocol.table import MAX_CODES
@@ -220,7 +220,7 @@ def recommend(
     """
     epsilon = check_epsilon(epsilon)
     if objective not in ("mean", "missing", "worst"):
-        raise ParameterError(f"objective must be 'mean', 'missing' or 'worst', not {objective!r}")
+        raise ParameterError(f"objective must be 'mean', 'missing' or 'worst', not {shown(objective)}")
     _check_answer_rate(answer_rate)
     if expect is not None:
         if population is not None:
@@ -341,19 +341,19 @@ def _checked_guess(expect: object) -> tuple[float, float]:
     if not (-1 <= mean <= 1 and 0 <= spread <= 2):
         raise ParameterError(
             "expect must be a mean from -1 to 1 and a spread from 0 to 2, scaled as the values are, not"
-            f" {expect!r}"
+            f" {shown(expect)}"
         )
     return mean, spread
 
 
 def _check_answer_rate(answer_rate: object) -> None:
     if not 0 < real(answer_rate) <= 1:
-        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {answer_rate!r}")
+        raise ParameterError(f"answer_rate must be above 0 and up to 1, not {shown(answer_rate)}")
 
 
 def _known(population: object) -> str:
     if not isinstance(population, str) or population not in POPULATIONS:
-        raise ParameterError(f"population must be one of {', '.join(POPULATIONS)}, not {population!r}")
+        raise ParameterError(f"population must be one of {', '.join(POPULATIONS)}, not {shown(population)}")
     return population
 
 

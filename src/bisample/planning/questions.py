@@ -25,6 +25,8 @@ from bisample.protocol.mechanism import Mechanism
 
 __all__ = ["QuestionPlan", "plan_questions"]
 
+_MOST = 1000
+
 
 @dataclass(frozen=True)
 class QuestionPlan:
@@ -65,23 +67,22 @@ def plan_questions(
     """
     builder = _builder(mechanism)
     epsilon = check_epsilon(epsilon)
-    questions = whole(questions, 1, "questions")
+    if whole(questions, 1, "questions") > _MOST:
+        raise ParameterError(f"questions must be an integer from 1 to {_MOST}, not {questions}")
+    builder(epsilon=epsilon, **parameters)  # a wrong parameter is said at once
     best: QuestionPlan | None = None
-    refused: BisampleError | None = None
     for answered in range(1, questions + 1):
         each = epsilon / answered
         if Fraction(each) * answered > Fraction(epsilon):
             each = math.nextafter(each, 0)  # rounded down: together they never spend more
         try:
             candidate = builder(epsilon=each, **parameters)
-        except BisampleError as problem:  # too small for the weights, or too many codes: no candidate
-            refused = refused or problem
+        except BisampleError:  # too small a part for the weights: no candidate
             continue
         variance = questions / answered * _variance(candidate, values, answer_rate)
         if best is None or variance < best.variance:
             best = QuestionPlan(questions, answered, epsilon, each, variance)
-    if best is None:
-        raise ParameterError(f"no part of epsilon = {epsilon:g} makes this mechanism: {refused}")
+    assert best is not None  # the first was made above
     return best
 
 

@@ -13,7 +13,7 @@ import math
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from bisample.errors import FormatError, ParameterError
+from bisample.errors import FormatError, ParameterError, shown
 
 from .exact import real
 
@@ -94,13 +94,13 @@ def take(value: Any, what: str, /, **kinds: type) -> list[Any]:
         raise FormatError(f"{what} must be an object, not {_kind(value)}")
     for name, kind in kinds.items():
         if name not in value:
-            raise FormatError(f"{what} must have the field {name!r}")
+            raise FormatError(f"{what} must have the field {shown(name)}")
         # Python's True is an int; JSON's true is none.
         if not isinstance(value[name], kind) or (kind is int and isinstance(value[name], bool)):
-            raise FormatError(f"{name!r} of {what} must be {_NAMES[kind]}, not {_kind(value[name])}")
+            raise FormatError(f"{shown(name)} of {what} must be {_NAMES[kind]}, not {_kind(value[name])}")
     for name in value:
         if name not in kinds:
-            raise FormatError(f"{what} has no field {name!r}, only {', '.join(kinds)}")
+            raise FormatError(f"{what} has no field {shown(name)}, only {', '.join(kinds)}")
     return [value[name] for name in kinds]
 
 
@@ -116,7 +116,8 @@ def decimal_text(value: float, what: str = "a number") -> str:
     number = real(value)
     if not (number == 0 or _LEAST <= abs(number) < _LARGEST):  # NaN is neither
         raise ParameterError(
-            f"{what} must be 0 or from 0.000001 to below 10^21 in size, not {value!r}: choose another unit"
+            f"{what} must be 0 or from 0.000001 to below 10^21 in size, not {shown(value)}:"
+            " choose another unit"
         )
     return _decimal_text(number)
 
@@ -142,8 +143,7 @@ def number_of(text: Any, what: str = "a number") -> float:
             return number
     except ValueError:
         pass
-    shown = repr(text) if len(repr(text)) <= 40 else _kind(text)
-    raise FormatError(f'{what} must be a decimal text such as "0.5", "50" or "-3", not {shown}')
+    raise FormatError(f'{what} must be a decimal text such as "0.5", "50" or "-3", not {shown(text)}')
 
 
 _NAMES: dict[type, str] = {
@@ -198,7 +198,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made:
-            raise FormatError(f"the key {key!r} stands twice in one object")
+            raise FormatError(f"the key {shown(key)} stands twice in one object")
         made[key] = value
     return made
 

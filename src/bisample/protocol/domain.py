@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bisample.errors import FormatError, ParameterError
+from bisample.errors import FormatError, ParameterError, shown
 
 from .canonical import canonical, decimal_text, number_of, take
 from .exact import real, whole
@@ -60,7 +60,8 @@ class Range:
         low, high = real(lower), real(upper)
         if not -math.inf < low < high < math.inf:
             raise ParameterError(
-                f"lower must be less than upper, and both finite numbers: not {lower!r} and {upper!r}"
+                "lower must be less than upper, and both finite numbers:"
+                f" not {shown(lower)} and {shown(upper)}"
             )
         decimal_text(low, "lower")
         decimal_text(high, "upper")
@@ -215,14 +216,16 @@ def _frozen(values: Floats) -> Floats:
 
 def _checked_anchors(anchors: Sequence[int]) -> tuple[int, ...]:
     try:
-        listed = tuple(whole(anchor, 0, "an anchor") for anchor in anchors)
+        # A set has another order in every process.
+        ordered: Any = None if isinstance(anchors, AbstractSet) else anchors
+        listed = tuple(whole(anchor, 0, "an anchor") for anchor in ordered)
     except TypeError:
         raise ParameterError(f"anchors must be a list of integers, not {type(anchors).__name__}") from None
     rising = all(a < b for a, b in pairwise(listed))
     if len(listed) < 2 or listed[0] != 0 or not rising or listed[-1] > LARGEST_ANCHOR:
         raise ParameterError(
             f"anchors must be 2 or more rising integers, the first 0 and the last at most {LARGEST_ANCHOR}:"
-            f" not {', '.join(map(str, listed[:6]))}{', ...' * (len(listed) > 6)}"
+            f" not {', '.join(map(shown, listed[:6])) or 'none'}{', ...' * (len(listed) > 6)}"
         )
     return listed
 
@@ -249,7 +252,7 @@ def _checked_options(options: Sequence[object]) -> tuple[str, ...]:
         )
     if len(set(listed)) < len(listed):
         twice = next(text for text in listed if listed.count(text) > 1)
-        raise ParameterError(f"options must differ as texts, and {twice!r} stands there twice")
+        raise ParameterError(f"options must differ as texts, and {shown(twice)} stands there twice")
     if NO_ANSWER in listed:
         raise ParameterError(f"an option may not be called {NO_ANSWER!r}: declining needs no option")
     canonical(listed)  # refuses texts that no JSON can hold
@@ -262,7 +265,7 @@ def _has_controls(text: str) -> bool:
 
 def _flag(refusal: object) -> bool:
     if not isinstance(refusal, bool):
-        raise ParameterError(f"refusal must be True or False, not {refusal!r}")
+        raise ParameterError(f"refusal must be True or False, not {shown(refusal)}")
     return refusal
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 
 __all__ = [
     "EPSILON_MAX",
@@ -66,7 +66,7 @@ def whole(value: Any, least: int, label: str) -> int:
     except TypeError:
         number = least - 1
     if number < least:
-        raise ParameterError(f"{label} must be an integer from {least}, not {value!r}")
+        raise ParameterError(f"{label} must be an integer from {least}, not {shown(value)}")
     return number
 
 
@@ -82,7 +82,7 @@ def check_epsilon(epsilon: float) -> float:
     value = real(epsilon)
     if not EPSILON_MIN <= value <= EPSILON_MAX:
         raise ParameterError(
-            f"epsilon must be a number from {EPSILON_MIN:g} to {EPSILON_MAX:g}, not {epsilon!r}:"
+            f"epsilon must be a number from {EPSILON_MIN:g} to {EPSILON_MAX:g}, not {shown(epsilon)}:"
             " people accept 0.5 to 4"
         )
     return value

@@ -16,7 +16,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bisample.errors import FormatError, ParameterError
+from bisample.errors import FormatError, ParameterError, shown
 
 from .canonical import canonical, digest, parse, take
 from .domain import Domain, Options, Range, domain_from_dict
@@ -178,7 +178,8 @@ class Mechanism:
         kinds: dict[str, type] = {"digest": str, "domain": dict, "format": str, "table": dict}
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise FormatError(
-                f"format must be {FORMAT!r}, not {data['format']!r}: this is another version, or no mechanism"
+                f"format must be {FORMAT!r}, not {shown(data['format'])}:"
+                " this is another version, or no mechanism"
             )
         if isinstance(data, dict) and "provenance" in data:
             kinds["provenance"] = dict
@@ -190,7 +191,7 @@ class Mechanism:
         made = cls(Table.from_dict(table), domain_from_dict(domain), provenance)
         if made.digest != stated:
             raise FormatError(
-                f"the digest of this table and domain is {made.digest}, and {stated!r} is stated:"
+                f"the digest of this table and domain is {made.digest}, and {shown(stated)} is stated:"
                 " something was changed after it was made"
             )
         return made
@@ -245,15 +246,18 @@ class Mechanism:
         return tally.count(self, reports, subject)
 
     def tally_of(self, counts: object, subject: Mapping[str, str] | None = None) -> Tally:
-        """The tally of counts that were made elsewhere, one a code: by SQL's GROUP BY, for example.
+        """The tally of counts that were made elsewhere: one a code in their order, or {code: count}.
+
+        SQL's GROUP BY leaves out codes that nobody sent and has no order, and so does pandas' value_counts:
+        give what they return as {code: count}, or the series itself.
 
         >>> from bisample import BiSample
-        >>> BiSample(epsilon=1).tally_of([300, 200, 260, 240]).n
-        1000
+        >>> BiSample(epsilon=1).tally_of([300, 0, 260, 240]) == BiSample(1).tally_of({2: 260, 3: 240, 0: 300})
+        True
         """
         from bisample.analysis import tally
 
-        return tally.Tally(counts, self.digest, subject).of(self)
+        return tally.of_counts(self, counts, subject)
 
     def estimate(self, tally: Tally, level: float = 0.95, question: str | None = None) -> Estimate:
         """What a tally says, with standard errors and intervals; `question` is a name to print.

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 
 from .canonical import take
 from .exact import TOTAL, TOTAL_BITS, bound_text, exp_bounds, log_above, real, whole
@@ -74,7 +74,7 @@ class Table:
         for i, row in enumerate(self.weights):
             if len(row) != width or sum(row) != TOTAL or min(row) < 0:
                 raise ParameterError(
-                    f"row {i} of the table must be {width} weights from 0 that sum to 2**{TOTAL_BITS}"
+                    f"row {i} of the table must be {width} weights from 1 that sum to 2**{TOTAL_BITS}"
                 )
         for c, column in enumerate(zip(*self.weights, strict=True)):
             if min(column) == 0:
@@ -156,7 +156,7 @@ class Table:
         False
         """
         if not 0 <= real(epsilon) < math.inf:
-            raise ParameterError(f"epsilon must be a number from 0, not {epsilon!r}")
+            raise ParameterError(f"epsilon must be a number from 0, not {shown(epsilon)}")
         if real(epsilon) > TOTAL_BITS:  # no ratio of weights is above 2**48: e**epsilon need not be computed
             return True
         exact = Fraction(epsilon if isinstance(epsilon, Fraction) else real(epsilon))

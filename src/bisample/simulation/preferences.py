@@ -13,7 +13,7 @@ import numpy as np
 
 from bisample.device.answers import read_numbers
 from bisample.device.randomness import Seed, generator
-from bisample.errors import ParameterError
+from bisample.errors import ParameterError, shown
 from bisample.protocol.domain import Range
 from bisample.protocol.exact import check_epsilon, real, whole
 
@@ -60,7 +60,7 @@ def true_answer_rate(epsilon: float, mean: float = PREFERRED_MEAN, sd: float = P
     centre, spread = _normal(mean, sd)
     offered = real(epsilon)
     if not math.isfinite(offered):
-        raise ParameterError(f"epsilon must be a finite number, not {epsilon!r}")
+        raise ParameterError(f"epsilon must be a finite number, not {shown(epsilon)}")
     if not spread:
         return float(offered <= centre)
     return 0.5 * math.erfc((offered - centre) / (spread * math.sqrt(2)))
@@ -74,7 +74,7 @@ def fake_top(prepared: object, upper: float = 1.0) -> Floats:
     """
     values = read_numbers(prepared).to_floats()
     if not math.isfinite(real(upper)):
-        raise ParameterError(f"upper must be a finite number, not {upper!r}")
+        raise ParameterError(f"upper must be a finite number, not {shown(upper)}")
     faked: Floats = np.where(np.isnan(values), real(upper), values)
     return faked
 
@@ -96,5 +96,7 @@ def _normal(mean: float, sd: float) -> tuple[float, float]:
     """Mean and standard deviation of a normal law, checked; a standard deviation of 0 is one person's."""
     centre, spread = real(mean), real(sd)
     if not (math.isfinite(centre) and 0 <= spread < math.inf):
-        raise ParameterError(f"mean must be a finite number and sd one from 0, not {mean!r} and {sd!r}")
+        raise ParameterError(
+            f"mean must be a finite number and sd one from 0, not {shown(mean)} and {shown(sd)}"
+        )
     return centre, spread

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bisample import AnswerError, BiSample, FileError
+from bisample import AnswerError, BiSample, FileError, files
 from bisample.files import STANDARD, named_rows, numbers_from_text, read_column
 
 MISSING = ["", "  ", "NA", "n/a", "NaN", "NaT", "null", "None", "<NA>"]
@@ -138,7 +138,12 @@ def test_a_quote_left_open_takes_in_nobody(column, content, says):
         ("age,age\n1,2\n", "has 2 columns 'age'"),
         ("id;age\n1;38\n", "separated by other signs than commas"),
         ("id,AGE\n1,38\n", "did you mean 'AGE'"),
-        ("", "does its first line name the columns"),
+        ("", r"people\.csv is empty: its first line must name"),
+        ("\ufeff", "is empty"),
+        ("\n", "does its first line name the columns"),
+        ("PK\x03\x04" + "age\n31\n", r"is no CSV text: save it as CSV \(UTF-8\), or as Parquet"),
+        (b"PK\x03\x04\x14\xff\xfe", "is no CSV text"),
+        (b"PAR1\x15\x04", "is no CSV text"),
         ("age\n\xe9\n".encode("latin-1"), "not UTF-8"),
     ],
 )
@@ -161,18 +166,45 @@ def test_a_byte_order_mark_is_no_part_of_a_name(column):
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"not parquet")
-    (tmp_path / "bytes.parquet").mkdir()
+    (tmp_path / "empty.parquet").touch()
+    (tmp_path / "folder.parquet").mkdir()
     pq.write_table(pa.table({"age": pa.array([77123456789], pa.time64("ns"))}), tmp_path / "times.parquet")
     for name, says in (
         ("none.csv", "there is no file .*none.csv"),
         ("none.parquet", "there is no file .*none.parquet"),
         ("bad.parquet", "not a Parquet file"),
+        ("empty.parquet", "empty.parquet is empty"),
+        ("folder.parquet", "folder.parquet cannot be read"),
         ("times.parquet", r"holds time64\[ns\]"),
         (".", "cannot be read"),
     ):
         with pytest.raises(FileError, match=says) as caught:
             list(read_column(tmp_path / name, "age"))
         assert "77123456789" not in _context_of(caught.value)
+
+
+def test_a_column_that_a_parquet_file_lacks_is_not_looked_for_in_a_line(tmp_path):
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"age": [31], "km": [8]}), path)
+    for asked, hint in (("years", "name one of the 2 it has"), ("Age", "did you mean 'age'?")):
+        with pytest.raises(FileError) as caught:
+            next(read_column(path, asked))
+        assert str(caught.value) == f"{path} has no column {asked!r}: {hint}"
+
+
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(column, monkeypatch):
+    with pytest.raises(FileError, match="line 1 of /dev/zero has 16,777,216 characters or more"):
+        next(read_column("/dev/zero", "age"))
+    monkeypatch.setattr(files, "_LONGEST_LINE", 8)
+    assert column("id,age\n1,3456\n") == ["3456"]
+    with pytest.raises(FileError, match=r"line 3 of .* has 8 characters or more"):
+        column("id,age\n1,31\n1,345678\n")
+
+
+def test_a_standard_input_that_is_closed_is_said_to_be(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(FileError, match="standard input is closed"):
+        next(read_column(STANDARD, "age"))
 
 
 def test_long_files_come_in_pieces_and_tell_the_part_that_is_read(tmp_path):

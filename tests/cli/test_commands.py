@@ -15,10 +15,16 @@ import pytest
 from bisample import KRandomizedResponse, Mechanism, Table, Tally
 from bisample.catalogue import CATALOGUE, Entry, Parameter, build
 from bisample.cli import commands, mechanisms
+from bisample.cli.reports import write_reports
 from bisample.protocol.domain import Range
 
 RANGE = ("--epsilon", 2, "--lower", 17, "--upper", 90)
 TEA = ("--mechanism", "k-rr", "--epsilon", 2, "--option", "tea", "--option", "coffee")
+
+# A table that no builder makes: its worst ratio is 4, so that it needs epsilon = log 4 = 1.386...
+OWN = Mechanism(
+    Table([[2**47, 2**46, 2**46], [2**45, 2**45, 3 * 2**46], [2**46, 2**47, 2**46]]), Range(0, 10)
+)
 
 
 def _refusals(done):
@@ -193,8 +199,7 @@ def test_projected_estimates_are_possible(bisample, made):
 
 def test_estimate_needs_the_note_and_no_builder(bisample, tmp_path):
     """A mechanism that nothing in the catalogue built: a table whose rows are no rounds of each other."""
-    weights = [[2**47, 2**46, 2**46], [2**45, 2**45, 3 * 2**46], [2**46, 2**47, 2**46]]
-    mechanism = Mechanism(Table(weights), Range(0, 10))
+    mechanism = OWN
     (tmp_path / "own.csv").write_text("report\n" + "0\n1\n2\n" * 10)
     note = {
         "format": "bisample-reports/2",
@@ -377,6 +382,19 @@ def test_what_is_no_report_is_named_by_its_row_and_not_shown(bisample, tmp_path,
         (["certify", "--epsilon", 10, "--mechanism", "dithered", "--steps", 16], "steps of at most"),
         (["demo", "--people", 100, "--epsilon", 15], "nobody answers"),
         (["demo", "--people", 99], "people must be an integer from 100"),
+        (
+            ["demo", "--people", 10**12],
+            "people must be an integer from 100 to 10,000,000, not 1,000,000,000,000",
+        ),
+        (
+            ["certify", "{path}"],
+            "{path} is neither the JSON of a mechanism nor the note beside reports (not JSON",
+        ),
+        (["certify", "{path}.not"], "{path}.not cannot be read: No such file"),
+        (
+            ["certify", "{path}", "--epsilon", 1, "--lower", 0],
+            "{path} says which mechanism it is: leave all options",
+        ),
         (["demo", "--people", 100, "--out", "{path}.not/x.png"], "cannot be written"),
         (["compare", "--epsilon", 1, "--out", "{path}.foo"], "cannot be written"),
         (["compare", "--epsilon", 1, "--answer-rate", 2], "answer_rate must be above 0"),
@@ -467,6 +485,45 @@ def test_certify_prints_a_proof_that_can_be_checked(bisample):
     said = bisample("certify", "--epsilon", 1.23456789, "--lower", 17, "--upper", 90).out
     assert "satisfies 1.23456789-local differential privacy: proven bound 1.2345678" in said
     assert "sent by '90'" in said or "sent by '17'" in said
+
+
+def test_certify_proves_a_table_from_elsewhere(bisample, tmp_path):
+    worst = "  worst: code 0 is sent by '0' with 140737488355328 / 2^48, by '10' with 35184372088832 / 2^48\n"
+    alone, note = tmp_path / "own.json", tmp_path / "own.csv.json"
+    alone.write_text(json.dumps(OWN.to_dict(), indent=2))
+    with write_reports(tmp_path / "own.csv", OWN) as writer:
+        writer.write(np.array([0, 1, 2], dtype=np.uint8))
+    for path in (alone, note):
+        for arguments, code, says in (
+            ((), 0, "satisfies 1.387-local"),
+            (("--epsilon", 1.4), 0, "satisfies 1.4-local"),
+            (("--epsilon", 1.38), 1, "does not satisfy 1.38-local"),
+        ):
+            done = bisample("certify", path, *arguments)
+            claim = f"the table of {path} {says} differential privacy: proven bound {OWN.epsilon_upper}\n"
+            assert (done.code, done.out, done.err) == (code, claim + worst, "")
+    assert bisample("certify", alone, "--json").json == OWN.certificate()
+    assert bisample("certify", "-", "--json", stdin=OWN.to_json()).json == OWN.certificate()
+    refuted = bisample("certify", note, "--epsilon", 1, "--json")
+    assert (refuted.code, refuted.json) == (1, OWN.certificate(1.0))
+
+
+def test_certify_refuses_a_table_that_was_changed(bisample, tmp_path):
+    changed = OWN.to_dict() | {"digest": "0" * 64}
+    (tmp_path / "own.json").write_text(json.dumps(changed))
+    done = bisample("certify", tmp_path / "own.json")
+    assert (done.code, done.out) == (2, "")
+    assert "something was changed after it was made" in done.err
+
+
+def test_memory_that_does_not_suffice_is_one_line(bisample, monkeypatch):
+    def starve(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("bisample.cli.demo.demonstrate", starve)
+    done = bisample("demo")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "bisample: there is not enough memory for this: ask for less, or split the file\n"
 
 
 def test_compare_prints_a_table_and_a_recommendation_and_draws(bisample, tmp_path):

@@ -25,9 +25,9 @@ def _until(condition):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
-def test_who_is_stopped_leaves_nothing_behind(started, tmp_path, number, code):
-    out = tmp_path / "out.csv"
-    out.write_text("an older file\n")
+def test_who_is_stopped_leaves_nothing_behind(started, made, tmp_path, number, code):
+    out = made("out.csv")
+    older = {path.name: path.read_text() for path in tmp_path.iterdir()}
     process = started("privatize", "-", "--column", "age", *RANGE, "--out", out)
     process.stdin.write(b"age\n" + b"31\n" * 140_000)  # more than a piece
     process.stdin.flush()
@@ -37,7 +37,7 @@ def test_who_is_stopped_leaves_nothing_behind(started, tmp_path, number, code):
     assert process.returncode == code
     assert said == b""
     assert b"Traceback" not in error
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.csv": "an older file\n"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == older
 
 
 def test_who_no_longer_reads_is_no_error_to_speak_of(started, tmp_path):
@@ -50,6 +50,32 @@ def test_who_no_longer_reads_is_no_error_to_speak_of(started, tmp_path):
     assert process.stderr.read() == b""
     process.stdin.close()
     process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (
+            "privatize - --column age --epsilon 2 --lower 17 --upper 90 --out r.csv <&-",
+            "standard input is closed",
+        ),
+        ("estimate - --epsilon 2 --lower 17 --upper 90 <&-", "standard input is closed"),
+        ("certify - <&-", "standard input is closed"),
+        (
+            "privatize p.csv --column age --epsilon 2 --lower 17 --upper 90 --out - >&-",
+            "standard output is closed",
+        ),
+        ("compare --epsilon 1 --out - >&-", "standard output is closed"),
+        ("privatize p.csv --column age --epsilon 2 --lower 17 --upper 99 --out - 2>&-", ""),
+    ],
+)
+def test_streams_that_are_closed_are_named_where_anybody_hears_it(tmp_path, command, says):
+    (tmp_path / "p.csv").write_text("age\n91\n")
+    started = ["sh", "-c", f"{sys.executable} -m bisample {command}"]
+    done = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, says in done.stderr) == (2 if says else 0, True)
+    assert done.stderr.count("\n") == bool(says)
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
 
 
 def test_two_commands_make_a_pipe(started, tmp_path):

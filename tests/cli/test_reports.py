@@ -30,7 +30,7 @@ def _contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["r.csv", "r.parquet", "r"])
+@pytest.mark.parametrize("name", ["r.csv", "r.parquet", "r.PQ"])
 def test_what_is_written_is_read(tmp_path, name):
     _write(tmp_path / name)
     assert sorted(_contents(tmp_path)) == [name, f"{name}.json"]
@@ -102,15 +102,56 @@ def test_reports_never_take_the_place_of_answers_notes_folders_or_devices(tmp_pa
     for path, says in (
         (answers, "the file of answers itself"),
         (tmp_path / "link.csv", "the file of answers itself"),
-        (tmp_path / "r.csv.json", "the note of other reports"),
+        (tmp_path / "r.csv.json", "reports go to a file that ends in"),
         (tmp_path / "folder.csv", "it is a folder or a device"),
         (tmp_path / "note.csv", "note.csv.json is in the place of the note"),
-        ("/dev/null", "it is a folder or a device"),
+        ("/dev/null", "reports go to a file that ends in"),
         (tmp_path / "nowhere" / "r.csv", "cannot be written: No such file or directory"),
     ):
         with pytest.raises(FileError, match=says):
             _write(path, answers=answers)
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_only_an_empty_file_or_reports_with_their_note_are_replaced(tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("age\n31\n")
+    (tmp_path / "link.csv").symlink_to(other)
+    for path in (other, tmp_path / "link.csv"):
+        before = _contents(tmp_path)
+        with pytest.raises(FileError) as caught:
+            _write(path)
+        assert str(caught.value) == (
+            f"{path} is there already, and no note beside it says that it holds reports: name another file,"
+            " or remove it"
+        )
+        assert _contents(tmp_path) == before
+    (tmp_path / "empty.csv").touch()
+    _write(tmp_path / "empty.csv")
+    _write(tmp_path / "empty.csv", codes=CODES[:3])
+    assert read_note(tmp_path / "empty.csv").tally.n == 3
+    (tmp_path / "empty.csv.json").unlink()
+    with pytest.raises(FileError, match=r"empty\.csv is there already"):
+        _write(tmp_path / "empty.csv")
+
+
+def test_answers_that_come_into_the_place_of_the_reports_meanwhile_are_left_alone(tmp_path):
+    with pytest.raises(FileError, match="is there already"), write_reports(tmp_path / "z.csv", AGES):
+        (tmp_path / "z.csv").write_text("age\n31\n")
+    assert _contents(tmp_path) == {"z.csv": b"age\n31\n"}
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/", "r.csv/", "r.csv/.", "r", ".csv", "r.xlsx", "r.json", "r.csv.gz"]
+)
+def test_reports_go_to_csv_or_parquet_and_to_no_other_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileError) as caught:
+        _write(name)
+    assert str(caught.value) == (
+        f"reports go to a file that ends in .csv, .parquet or .pq, or to - (standard output), not to {name!r}"
+    )
+    assert _contents(tmp_path) == {}
 
 
 # --- Complete or not there --------------------------------------------------------------------------
@@ -341,8 +382,13 @@ def test_only_where_there_is_no_note_can_reports_be_called_simulated(tmp_path):
 def test_a_file_that_is_named_twice_is_not_counted_double(tmp_path, monkeypatch):
     _write(tmp_path / "a.csv")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ParameterError, match="is named twice"):
-        tally_files(["a.csv", tmp_path / "a.csv"])
+    (tmp_path / "hard.csv").hardlink_to("a.csv")
+    (tmp_path / "soft.csv").symlink_to("a.csv")
+    for again in ("a.csv", tmp_path / "a.csv", "hard.csv", "soft.csv"):
+        with pytest.raises(ParameterError, match=f"{again} is named twice"):
+            tally_files(["a.csv", again], mechanism=AGES)
+    with pytest.raises(FileError, match=r"there is no file b\.csv"):
+        tally_files(["a.csv", "b.csv", "b.csv"])
     with pytest.raises(ParameterError, match="one file of reports or more"):
         tally_files([])
 

@@ -163,7 +163,10 @@ class _ParquetFile:
 
 def _target(path: FilePath) -> Path:
     if os.path.splitext(path)[1].lower() not in {".csv", *PARQUET}:  # noqa: PTH122 - Path drops a last slash
-        raise FileError(f"reports go to a file that ends in .csv, .parquet or .pq, not to {str(path)!r}")
+        raise FileError(
+            "reports go to a file that ends in .csv, .parquet or .pq, or to - (standard output), not to"
+            f" {str(path)!r}"
+        )
     return Path(path)
 
 
@@ -325,7 +328,9 @@ def tally_files(
     found: tuple[Mechanism, Tally] | None = None
     for i, path in enumerate(paths):
         if places[i] in places[:i]:
-            raise ParameterError(f"{path} is named twice, if by another name: its reports would count double")
+            raise ParameterError(
+                f"{path} is named twice, perhaps by another name: its reports would count double"
+            )
         one = _tally_file(path, column, mechanism, simulated, partial(_overall, progress, i, len(paths)))
         found = _added(paths[0], *found, path, *one) if found else one
     if found is None:

@@ -13,7 +13,7 @@ import strategies as own
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bisample import BisampleError, FormatError, Options, ParameterError, Range
+from bisample import BiSample, BisampleError, FormatError, Options, ParameterError, Range
 from bisample.protocol.canonical import canonical, parse
 from bisample.protocol.domain import LARGEST_ANCHOR, STEP, domain_from_dict, text_of
 
@@ -340,3 +340,17 @@ def test_integers_of_thousands_of_digits_are_refused_in_a_sentence():
         with pytest.raises(ParameterError) as caught:
             call()
         assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(-0.1, 0.2), (0.1, 0.3), (-1 / 3, 1e-3), (17, 90), (1e20, 3e20)]
+)
+def test_the_last_anchor_stands_for_the_end_itself(lower, upper):
+    """-0.1 + (0.2 - -0.1) is more than 0.2, which is out of the range."""
+    values = Range(lower, upper, (0, 2, 3)).values
+    assert (values[0], values[-1]) == (lower, upper)
+
+
+def test_too_few_reports_are_told_so_on_any_range():
+    m = BiSample(1, -0.1, 0.2)
+    assert "some" in m.estimate(m.tally([0, 1])).undefined["mean"]

@@ -100,7 +100,9 @@ class Range:
     @cached_property
     def values(self) -> Floats:
         """The numbers that the anchors stand for."""
-        return _frozen(self.lower + (self.upper - self.lower) * (np.array(self.anchors) / self.last))
+        found = self.lower + (self.upper - self.lower) * (np.array(self.anchors) / self.last)
+        found[-1] = self.upper  # which the sum may miss by a rounding
+        return _frozen(found)
 
     @cached_property
     def scaled(self) -> Floats:

@@ -219,9 +219,12 @@ class Mechanism:
 
         `answers` is a number, an option or None, a list, a NumPy array, masked or not, or a column of
         pandas, Polars or Arrow. A number outside the range is an error unless `clip` moves it to the
-        nearest end. `rng` is None (secure), or a seed or a NumPy generator for simulations. Arrays of
-        millions are drawn on all cores unless `threads` says otherwise; the codes of a seed do not
-        depend on it.
+        nearest end. Arrays of millions are drawn on all cores unless `threads` says otherwise.
+
+        `rng` is None (secure), or a seed or a NumPy generator for simulations, which protect nobody; the
+        codes of a seed do not depend on `threads`. Codes are bytes and cannot say that they were
+        simulated: give their tally the subject `bisample.analysis.tally.SIMULATED`, so that it does not
+        add to others.
 
         >>> from bisample import BiSample
         >>> m = BiSample(epsilon=1, lower=17, upper=90)

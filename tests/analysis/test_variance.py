@@ -176,11 +176,12 @@ def test_options_count_for_their_rows():
         np.array([30, np.nan, 60, np.nan], dtype=np.float32),
         np.ma.array([30, 99, 60, 10**6], mask=[0, 1, 0, 1]),
         pd.Series([30, None, 60, None]),
-        (v for v in (30, None, 60, None)),
+        lambda: (v for v in (30, None, 60, None)),
     ],
     ids=lambda values: type(values).__name__,
 )
 def test_missing_entries_count_unless_a_rate_is_given(values):
+    values = values() if callable(values) else values  # an iterator can be read once
     m = BiSample(1.0, 17, 90)
     if not hasattr(values, "__len__"):
         values = list(values)

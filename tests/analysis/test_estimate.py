@@ -358,9 +358,12 @@ def test_many_at_once_are_what_they_are_one_by_one(make):
         alone = mechanism.estimate(tally, level=0.9, question=name)
         assert (e.n, e.level, e.question, e.subject) == (tally.n, 0.9, name, tally.subject)
         assert e.undefined == alone.undefined
+        # The search for an end of an interval stops 10^-7 of the range before the range's own end, and
+        # takes that end then: on which side of it a rounding falls is chance.
+        near = 2e-7 * 50 * max(1, e.n)
         for (column, value), other in zip(e.to_row().items(), alone.to_row().values(), strict=True):
             if isinstance(value, float):
-                assert math.isclose(value, other, rel_tol=1e-6, abs_tol=1e-9 * max(1, e.n)), column
+                assert math.isclose(value, other, rel_tol=1e-6, abs_tol=near), column
             else:
                 assert value == other, column
     assert mechanism.estimates([]) == []

@@ -738,3 +738,33 @@ def test_little_data_of_many_codes_gives_finite_numbers_or_says_why_not():
 def test_estimates_of_what_is_no_list_of_tallies_says_so(tallies):
     with pytest.raises(ReportError, match="takes a list of tallies"):
         BiSample(1).estimates(tallies)
+
+
+def test_a_row_has_the_subjects_columns_once_and_nothing_else():
+    m = KRandomizedResponse(1, ["a", "b"])
+    row = m.estimate(m.tally_of([30, 40, 50], {"country": "CN"}), question="q").to_row()
+    rates = [
+        f"{name}{part}"
+        for name in ("answer_rate", "missing_rate")
+        for part in ("", "_error", "_low", "_high")
+    ]
+    options = [f"proportion_{o}{part}" for o in "ab" for part in ("", "_error", "_low", "_high")]
+    said = ["mechanism", "epsilon", "n", "level", "question", "undefined", "warnings"]
+    assert sorted(row) == sorted(["country", *said, *rates, *options])
+
+
+def test_several_reasons_and_warnings_are_told_apart_in_a_row():
+    m = BiSample(1)
+    row = m.estimate(m.tally_of([0, 0, 500, 500])).to_row()
+    assert "coin" in row["warnings"]
+    assert row["undefined"].count("; ") == 0  # one reason, though four fields have it
+    none = m.estimate(m.tally_of([900, 0, 900, 0])).to_row()
+    assert "not above 0" in none["undefined"]
+
+
+def test_a_projected_sum_without_a_mean_is_one_that_is_possible():
+    m = BiSample(1, 5, 10)
+    raw = m.estimate(m.tally_of([900, 0, 900, 0]))
+    assert raw.mean is None
+    assert raw.total < 0
+    assert raw.projected().total == 0  # people who decline add nothing, though no answer is below 5

@@ -543,3 +543,14 @@ def test_nothing_read_can_be_printed():
     for held in (read_numbers([float(CANARY)]), read_options([CANARY], (str(CANARY), "1"))):
         for shown in (repr(held), str(held), f"{held}"):
             assert str(CANARY) not in shown
+
+
+@pytest.mark.parametrize("answers", [np.array([0.0]), np.array([1.0]), np.array([0]), np.array([False])])
+def test_numbers_are_no_options_where_all_options_are_words(answers):
+    with pytest.raises(AnswerError, match="index 0 is not among the options tea, coffee"):
+        KRandomizedResponse(1, ["tea", "coffee"]).privatize(answers)
+
+
+def test_a_nan_beside_a_mask_is_missing_as_well():
+    held = np.ma.array([1.0, np.nan, 99.0, 2.0], mask=[False, False, True, False])
+    assert read_options(held, ("1", "2")).rows.tolist() == [0, 2, 2, 1]

@@ -621,3 +621,14 @@ def test_choices_take_little_memory_beyond_the_output():
     mechanism = KRandomizedResponse(1.0, range(20))
     values = np.zeros(LONG)
     assert _extra(lambda n: mechanism.privatize(values[:n], threads=1)) - LONG < 8 * MIB  # rows: a byte each
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 4])
+def test_few_anchors_a_unit_apart_are_rounded_by_the_definition(last):
+    """Positions on quarters of a unit, and the words around each threshold."""
+    domain = Range(0, last, range(last + 1))
+    for quarters in range(4 * last + 1):
+        below, part = divmod(quarters * 2**30, 2**32)
+        for word in {0, 1, max(0, part - 1), part, part + 1, 2**32 - 1}:
+            expected = below + (word < part)
+            assert rows_drawn(domain, [quarters / 4, None], [word, word]) == [expected, last + 1]

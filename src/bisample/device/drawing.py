@@ -120,15 +120,18 @@ def _draw(cells: Cells, rows: _Rows, source: Source, codes: Bytes, threads: int 
     blocks = -(-size // BLOCK)
     wanted = threads or min(_cores(), blocks // _BLOCKS_A_THREAD)
     workers = 1 if source.sequential else max(1, min(wanted, blocks))
+    todo, claim = iter(range(blocks)), threading.Lock()
     failures: list[tuple[int, BaseException]] = []
 
-    def work(block: int) -> None:
-        """Every `workers`-th block from this one on."""
+    def work() -> None:
+        block = 0
         try:
             room = _Room(min(size, BLOCK))
-            for block in range(block, blocks, workers):  # noqa: B020, PLR1704 - and the failure says which
+            while True:
+                with claim:  # one after the other, so that a thread on a slow core does not hold up the rest
+                    block = next(todo, blocks)
                 # A block before one that failed is still drawn: it may fail too, and the first is named.
-                if any(failed < block for failed, _ in failures):
+                if block == blocks or any(failed < block for failed, _ in failures):
                     return
                 start, stop = block * BLOCK, min((block + 1) * BLOCK, size)
                 stream = source.stream(block)
@@ -139,10 +142,10 @@ def _draw(cells: Cells, rows: _Rows, source: Source, codes: Bytes, threads: int 
         except BaseException as problem:  # noqa: BLE001 - whatever ends a thread is raised in the caller's
             failures.append((block, problem))
 
-    helpers = [threading.Thread(target=work, args=(first,), daemon=True) for first in range(1, workers)]
+    helpers = [threading.Thread(target=work, daemon=True) for _ in range(workers - 1)]
     for helper in helpers:
         helper.start()
-    work(0)
+    work()
     for helper in helpers:
         helper.join()
     if failures:

@@ -57,6 +57,7 @@ def test_any_range_and_any_choice_can_be_planned_for():
         (lambda: plan_questions("bisample", 1, 0), "questions must be an integer from 1"),
         (lambda: plan_questions("bisample", 1, 2.5), "questions must be an integer from 1"),
         (lambda: plan_questions("bisample", 1, 10**9), "questions must be an integer from 1 to 1000"),
+        (lambda: plan_questions("bisample", 1, 10**5000), "not an int of thousands of digits"),
         (lambda: plan_questions("bisample", 4, 10, lower=5, upper=2), "^lower must be less than upper"),
         (lambda: plan_questions("bisample", 0, 3), "epsilon must be"),
         (lambda: plan_questions("bisample", 1, 3, answer_rate=2), "answer_rate must be"),

@@ -18,7 +18,7 @@ from .plausibility import warnings_of
 from .results import ChoiceEstimate, Estimate, Interval, NumberEstimate
 from .solve import Solution, solve, system, variances
 from .tally import Tally
-from .variance import row_shares, targets
+from .variance import ratio_variance, row_shares, targets
 
 if TYPE_CHECKING:
     from bisample.protocol.domain import Options
@@ -203,9 +203,7 @@ class _Reader:
         if a <= 0:
             self.undefined[name] = f"the estimated answer rate is not above 0: {self._too_few()}"
             return None, None
-        v_s, v_a = float(self._covariance[top, top]), float(self._covariance[bottom, bottom])
-        m, c = s / a, float(self._covariance[top, bottom])
-        return m, math.sqrt(max(0.0, v_s - 2 * m * c + m * m * v_a)) / a
+        return s / a, math.sqrt(max(0.0, ratio_variance(self._covariance, top, bottom, s / a, a)))
 
     def _too_few(self) -> str:
         """How many reports would do, where these leave something undefined."""

@@ -20,7 +20,7 @@ from .solve import system, variances
 if TYPE_CHECKING:
     from bisample.protocol.mechanism import Mechanism
 
-__all__ = ["Variance", "row_shares", "targets", "variance"]
+__all__ = ["Variance", "ratio_variance", "row_shares", "targets", "variance"]
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -108,13 +108,13 @@ def variance(
         proportions = shares[: len(domain.options)] / rate
         found = {}
         for i, (option, proportion) in enumerate(zip(domain.options, proportions, strict=True)):
-            v = _ratio_variance(covariance, i, proportion, rate)
+            v = ratio_variance(covariance, i, -1, proportion, rate)
             found[option] = float(v - realised * proportion * (1 - proportion) / rate)
         return Variance(proportions=found, answer_rate=answer_rate_variance)
     centre, half = (domain.upper + domain.lower) / 2, (domain.upper - domain.lower) / 2
     scaled = (given - centre) / half
     mean, spread = float(scaled.mean()), float(scaled.var())
-    v_mean = _ratio_variance(covariance, 0, mean, rate)
+    v_mean = ratio_variance(covariance, 0, -1, mean, rate)
     weights = np.array([half, centre])
     v_total = weights @ covariance @ weights
     if realised:  # what drawing the respondents adds: E[g.report | person] is T of the person
@@ -124,10 +124,14 @@ def variance(
     return Variance(mean=half**2 * float(v_mean), total=float(v_total), answer_rate=answer_rate_variance)
 
 
-def _ratio_variance(covariance: Floats, top: int, ratio: float, rate: float) -> float:
-    """Of S / A by the first term of its expansion."""
-    v = covariance[top, top] - 2 * ratio * covariance[top, -1] + ratio**2 * covariance[-1, -1]
-    return float(v) / rate**2
+def ratio_variance(covariance: Floats, top: int, bottom: int, ratio: float, below: float) -> float:
+    """The variance of a ratio S / A of two estimates, by the first term of its expansion; A is `below`.
+
+    >>> ratio_variance(np.array([[4.0, 0.0], [0.0, 1.0]]), 0, 1, ratio=0.0, below=0.5)
+    16.0
+    """
+    v = covariance[top, top] - 2 * ratio * covariance[top, bottom] + ratio**2 * covariance[bottom, bottom]
+    return float(v) / below**2
 
 
 def _held(domain: Domain, values: object) -> tuple[Floats, int]:

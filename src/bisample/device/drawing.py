@@ -128,7 +128,8 @@ def _draw(cells: Cells, rows: _Rows, source: Source, codes: Bytes, threads: int 
         try:
             room = _Room(min(size, BLOCK))
             while True:
-                with claim:  # one after the other, so that a thread on a slow core does not hold up the rest
+                # As they come, and not so many for each: a slow core then holds nobody up.
+                with claim:
                     block = next(todo, blocks)
                 # A block before one that failed is still drawn: it may fail too, and the first is named.
                 if block == blocks or any(failed < block for failed, _ in failures):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bisample.catalogue import CATALOGUE, build
-from bisample.errors import BisampleError, ParameterError
+from bisample.errors import BisampleError, ParameterError, shown
 from bisample.protocol.domain import Range
 from bisample.protocol.exact import check_epsilon, whole
 from bisample.protocol.mechanism import Mechanism
@@ -68,7 +68,7 @@ def plan_questions(
     builder = _builder(mechanism)
     epsilon = check_epsilon(epsilon)
     if whole(questions, 1, "questions") > _MOST:
-        raise ParameterError(f"questions must be an integer from 1 to {_MOST}, not {questions}")
+        raise ParameterError(f"questions must be an integer from 1 to {_MOST}, not {shown(questions)}")
     builder(epsilon=epsilon, **parameters)  # a wrong parameter is said at once
     best: QuestionPlan | None = None
     for answered in range(1, questions + 1):
